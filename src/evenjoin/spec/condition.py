@@ -1,0 +1,238 @@
+"""The condition, taken apart: SQL -> conjuncts -> equality keys, ranges, predicates of one side, residual.
+
+    l.k = r.k AND r.t BETWEEN l.t - 5 AND l.t + 6 AND l.v > 0 AND l.x <> r.x
+    keys     l.k = r.k                    also  <=>,  x = y OR (x IS NULL AND y IS NULL),  l.a + r.b = 5,  l.a + 1 = r.a
+    ranges   -5 <= r.t - l.t <= 6         low <= right - left <= high, from < <= > >= BETWEEN and abs(x) <= e
+    filters  l: l.v > 0
+    residual l.x <> r.x
+
+Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and the residual
+is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real`` they are a hint, and their
+``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
+Constant TRUE vanishes; FALSE and NULL become a filter that nothing passes; low > high is legal and matches nothing.
+Not here: which range becomes the order of the state, or what a join supports (join_spec.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from evenjoin.errors import SpecError
+from evenjoin.spec import coercion
+from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
+from evenjoin.spec.linear import Difference, Kind, as_sum, difference
+from evenjoin.spec.parse import parse
+from evenjoin.spec.render import name_sql
+from evenjoin.spec.scope import WINDOW, Scope, pointing
+
+_FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+NEVER = Literal(False, pa.bool_())
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """left = right (or <=>): an expression of each side, both of the type ``type``. ``offset``: right - left, where it is known."""
+
+    sides: tuple[str, str]
+    left: Expr
+    right: Expr
+    type: pa.DataType
+    null_safe: bool
+    implied: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """low <= right - left <= high; None is unbounded. ``real`` bounds are closed too, and only a hint."""
+
+    sides: tuple[str, str]
+    left: Expr
+    right: Expr
+    kind: Kind
+    low: Fraction | None
+    high: Fraction | None
+    sources: tuple[Expr, ...]
+
+    def intersect(self, other: Range) -> Range:
+        lows = [x for x in (self.low, other.low) if x is not None]
+        highs = [x for x in (self.high, other.high) if x is not None]
+        sources = self.sources + tuple(s for s in other.sources if s not in self.sources)
+        return replace(self, low=max(lows, default=None), high=min(highs, default=None), sources=sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """See the top of this file. ``conjuncts`` are all of them, in the order written."""
+
+    text: str
+    conjuncts: tuple[Expr, ...]
+    keys: tuple[Key, ...]
+    ranges: tuple[Range, ...]
+    filters: tuple[tuple[str, Expr], ...]
+    residual: tuple[Expr, ...]
+
+    @property
+    def canonical(self) -> str:
+        return str(conjunction(self.conjuncts) or Literal(True, pa.bool_()))
+
+    def filter_of(self, alias: str) -> Expr | None:
+        return conjunction([expr for owner, expr in self.filters if owner == alias])
+
+    def residual_without(self, used: Sequence[Range]) -> Expr | None:
+        """What is left to check when the ranges ``used`` are enforced elsewhere."""
+        unused = {s for r in self.ranges if r not in used for s in r.sources}
+        return conjunction([c for c in self.conjuncts if c in unused or c in self.residual])
+
+
+def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
+    """``on`` as SQL, one column name, or a list of column names that all sides have."""
+    text = condition_text(on, scope)
+    expr = parse(text, scope)
+    with pointing(text):
+        if not pt.is_boolean(expr.type(scope.types)) and not pt.is_null(expr.type(scope.types)):
+            raise ExprError(f"a condition is needed, not a value of type {expr.type(scope.types)}", expr.at)
+        return _classify(text, _conjuncts(expr), scope)
+
+
+def condition_text(on: str | Sequence[str], scope: Scope) -> str:
+    """SQL for ``on``: column names become equalities of neighbouring sides."""
+    if isinstance(on, str):
+        everywhere = all(on.strip(" `").lower() in map(str.lower, s.names) for s in scope.schemas.values())
+        if not (on.strip() and everywhere):
+            return on
+        on = [on.strip(" `")]
+    if not isinstance(on, Sequence) or not on or not all(isinstance(name, str) for name in on):
+        raise SpecError(f"on must be SQL text, a column name or a list of column names, not {on!r}")
+    parts = []
+    for name in on:
+        columns = []
+        for alias in scope.aliases:
+            try:
+                columns.append(scope.column(alias, name))
+            except ExprError as error:
+                raise SpecError(f"on: {error.message}") from None
+        parts += [f"{a} = {b}" for a, b in zip(columns, columns[1:], strict=False)]
+    return " AND ".join(parts)
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Call) and expr.name == "AND":
+        return [c for arg in expr.args for c in _conjuncts(arg)]
+    return [expr]
+
+
+def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
+    keys: list[Key] = []
+    ranges: dict[tuple[Expr, Expr], Range] = {}
+    filters: list[tuple[str, Expr]] = []
+    residual: list[Expr] = []
+    for conjunct in conjuncts:
+        sides = scope.sides_of(conjunct)
+        if not sides:
+            if conjunct.compute({}, 0).as_py() is not True:
+                filters += [(alias, NEVER) for alias in scope.aliases]
+        elif len(sides) == 1 and WINDOW not in sides:
+            filters.append((next(iter(sides)), conjunct))
+        elif (key := _key(conjunct, scope)) is not None:
+            keys.append(key)
+        elif found := _ranges(conjunct, scope):
+            for r in found:
+                ranges[r.left, r.right] = ranges[r.left, r.right].intersect(r) if (r.left, r.right) in ranges else r
+        else:
+            residual.append(conjunct)
+    return Condition(text, tuple(conjuncts), tuple(keys), tuple(ranges.values()), tuple(filters), tuple(residual))
+
+
+def _key(conjunct: Expr, scope: Scope) -> Key | None:
+    conjunct = _null_safe_pattern(conjunct)
+    if not isinstance(conjunct, Call) or conjunct.name not in ("=", "<=>"):
+        return None
+    owners = [scope.sides_of(arg) for arg in conjunct.args]
+    moved = _moved(conjunct, scope)
+    implied = None
+    if moved is not None and moved.kind != "real":
+        value = -moved.constant / moved.factor
+        implied = Range(moved.sides, moved.left, moved.right, moved.kind, value, value, (conjunct,))
+    if all(len(o) == 1 and WINDOW not in o for o in owners) and owners[0] != owners[1]:
+        left, right = sorted(conjunct.args, key=lambda arg: scope.aliases.index(next(iter(scope.sides_of(arg)))))
+        return _typed_key(conjunct, left, right, implied if conjunct.name == "=" else None, scope)
+    if implied is None or conjunct.name == "<=>" or implied.low is None:
+        return None
+    if implied.low.denominator != 1:
+        return None
+    shift = Literal(int(implied.low), pa.int64())
+    left = Call("time", (implied.left,), conjunct.at)
+    right = Call("time", (implied.right,), conjunct.at)
+    return _typed_key(conjunct, Call("try_add", (left, shift)) if shift.value else left, right, implied, scope)
+
+
+def _typed_key(source: Call, left: Expr, right: Expr, implied: Range | None, scope: Scope) -> Key:
+    types = left.type(scope.types), right.type(scope.types)
+    common = coercion.common_type(*types)
+    if common is None or pt.is_nested(common):
+        raise ExprError(f"cannot join {left} ({types[0]}) with {right} ({types[1]}): CAST one of them", source.at)
+    sides = tuple(next(iter(scope.sides_of(e))) for e in (left, right))
+    left, right = (_as_key(e, t, common) for e, t in zip((left, right), types, strict=True))
+    return Key((sides[0], sides[1]), left, right, common, source.name == "<=>", implied)
+
+
+def _as_key(expr: Expr, source: pa.DataType, common: pa.DataType) -> Expr:
+    expr = expr if source == common else Cast(expr, common, "convert", expr.at)
+    return Call("key", (expr,), expr.at) if pt.is_floating(common) else expr
+
+
+def _null_safe_pattern(expr: Expr) -> Expr:
+    """x = y OR (x IS NULL AND y IS NULL), in any order, is x <=> y."""
+    if not (isinstance(expr, Call) and expr.name == "OR"):
+        return expr
+    for one, other in (expr.args, expr.args[::-1]):
+        if isinstance(one, Call) and one.name == "=" and isinstance(other, Call) and other.name == "AND":
+            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Call) and arg.name == "IS NULL"}
+            if len(nulls) == 2 and nulls == set(one.args):
+                return Call("<=>", one.args, expr.at)
+    return expr
+
+
+def _moved(comparison: Call, scope: Scope) -> Difference | None:
+    """second - first of a comparison, as a difference of sides."""
+    first, second = (as_sum(arg, scope) for arg in comparison.args)
+    return None if first is None or second is None else difference(second.plus(first, Fraction(-1)), scope)
+
+
+def _ranges(conjunct: Expr, scope: Scope) -> list[Range]:
+    if not isinstance(conjunct, Call) or conjunct.name not in _FLIP:
+        return []
+    name, (a, b) = conjunct.name, conjunct.args
+    if isinstance(b, Call) and b.name == "abs" and not a.columns:
+        name, a, b = _FLIP[name], b, a
+    if isinstance(a, Call) and a.name == "abs" and not b.columns and name in ("<", "<="):
+        inner = a.args[0]
+        pair = [_range(Call(name, (inner, b)), conjunct, scope), _range(Call(_FLIP[name], (inner, Call("negate", (b,)))), conjunct, scope)]
+        return [r for r in pair if r is not None] if None not in pair else []
+    found = _range(conjunct, conjunct, scope)
+    return [] if found is None else [found]
+
+
+def _range(comparison: Call, source: Expr, scope: Scope) -> Range | None:
+    """first OP second:  factor * (right - left) + constant  OP'  0."""
+    moved = _moved(comparison, scope)
+    if moved is None:
+        return None
+    name = comparison.name if moved.factor < 0 else _FLIP[comparison.name]
+    low, high = _closed(name, -moved.constant / moved.factor, moved.kind)
+    return Range(moved.sides, moved.left, moved.right, moved.kind, low, high, (source,))
+
+
+def _closed(name: str, value: Fraction, kind: Kind) -> tuple[Fraction | None, Fraction | None]:
+    """``right - left`` name value, as closed bounds; whole ones unless the kind is real."""
+    if kind == "real":
+        return (value, None) if name[0] == ">" else (None, value)
+    if name[0] == ">":
+        return Fraction(ceil(value) if name == ">=" else floor(value) + 1), None
+    return None, Fraction(floor(value) if name == "<=" else ceil(value) - 1)

@@ -1,0 +1,223 @@
+"""A scalar expression over qualified column names ("o.id"; the virtual ones are "window.start" and "window.end").
+
+    expr.columns                      the qualified names it reads
+    expr.evaluate(columns, rows)      one Arrow array of ``rows`` values, vectorised, with Spark's semantics (functions.py)
+    expr.type(schema)                 the type of that array: what zero rows evaluate to
+    str(expr)                         SQL text, the same for equal expressions in any version: it goes into checkpoints
+
+Invariants: a frozen, hashable, picklable value; equality ignores where in the text a node stood (``at``);
+``evaluate`` of a concatenation is the concatenation of the ``evaluate``s.
+CASE, AND, OR and coalesce do not fail for a row that they would not look at: the eager, vectorised way is tried first, and
+only when a value fails (overflow, x / 0) the branches are evaluated again for the rows they decide.
+Not here: parsing (parse.py), moving terms between sides (linear.py).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from typing import Literal as TypingLiteral
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenjoin.errors import ConditionError
+from evenjoin.spec import coercion, lazy
+from evenjoin.spec.coercion import Datum
+from evenjoin.spec.functions import TypeMismatch
+from evenjoin.spec.render import call_sql, literal_sql, name_sql, type_sql
+from evenjoin.spec.scalar_functions import FUNCTIONS
+
+
+class ExprError(ConditionError):
+    """A ConditionError that does not know the whole text yet; ``at`` is the offset of the node at fault."""
+
+    def __init__(self, message: str, at: int | None) -> None:
+        super().__init__(message)
+        self.message, self.at = message, at
+
+
+class ValueFailure(ExprError):
+    """A value of some row made the expression fail: overflow, division by zero, text that is not a number."""
+
+
+class Expr(ABC):
+    """See the top of this file."""
+
+    __slots__ = ()
+    at: int | None
+
+    @property
+    @abstractmethod
+    def children(self) -> tuple[Expr, ...]:
+        """The arguments."""
+
+    @abstractmethod
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        """``evaluate`` without broadcasting constants."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(child.columns for child in self.children))
+
+    def evaluate(self, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        value = self.compute(columns, rows)
+        if isinstance(value, pa.ChunkedArray):
+            value = value.combine_chunks()
+        return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+    def type(self, schema: Mapping[str, pa.DataType]) -> pa.DataType:
+        return self.evaluate({name: pa.array([], schema[name]) for name in self.columns}, 0).type
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expr):
+    """A column, by its qualified name."""
+
+    name: str
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.name,))
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        return columns[self.name]
+
+    def __str__(self) -> str:
+        alias, _, column = self.name.partition(".")
+        return f"{name_sql(alias)}.{name_sql(column)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant. An INTERVAL is an integer of microseconds with type duration[us]."""
+
+    value: Any
+    datatype: pa.DataType
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        return pa.scalar(self.value, self.datatype)
+
+    def __str__(self) -> str:
+        return literal_sql(self.value, self.datatype)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A function or operator (a name in functions.py, or CASE) with its arguments."""
+
+    name: str
+    args: tuple[Expr, ...]
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        try:
+            values = [arg.compute(columns, rows) for arg in self.args]
+        except ValueFailure:
+            if self.name not in lazy.LAZY:
+                raise
+            return guard(self, lambda: lazy.LAZY[self.name](self.args, columns, rows))
+        return guard(self, lambda: FUNCTIONS[self.name](*values))
+
+    def __str__(self) -> str:
+        return call_sql(self.name, [str(arg) for arg in self.args])
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """CAST as the user wrote it (``cast``), or the implicit step to a common type (``convert``). See coercion.py."""
+
+    arg: Expr
+    target: pa.DataType
+    kind: TypingLiteral["cast", "convert"] = "cast"
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.arg,)
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        value = self.arg.compute(columns, rows)
+        step = coercion.cast if self.kind == "cast" else coercion.convert
+        return guard(self, lambda: step(value, self.target))
+
+    def __str__(self) -> str:
+        return f"CAST({self.arg} AS {type_sql(self.target)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Expr):
+    """One field of a struct."""
+
+    arg: Expr
+    name: str
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.arg,)
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        value = self.arg.compute(columns, rows)
+        return guard(self, lambda: pc.struct_field(value, self.name))
+
+    def __str__(self) -> str:
+        return f"{self.arg}.{name_sql(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(Expr):
+    """A struct of named values: the default output, one per alias."""
+
+    names: tuple[str, ...]
+    args: tuple[Expr, ...]
+    at: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        arrays = [arg.evaluate(columns, rows) for arg in self.args]
+        fields = [pa.field(name, array.type) for name, array in zip(self.names, arrays, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=fields) if fields else pa.array([{}] * rows, pa.struct([]))
+
+    def __str__(self) -> str:
+        pairs = (f"{literal_sql(name, pa.string())}, {arg}" for name, arg in zip(self.names, self.args, strict=True))
+        return f"named_struct({', '.join(pairs)})"
+
+
+def guard(expr: Expr, work: Callable[[], Datum]) -> Datum:
+    """Run ``work``; a failure becomes an ExprError that names the expression and its place."""
+    try:
+        return work()
+    except TypeMismatch as error:
+        raise ExprError(str(error), expr.at) from None
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise ExprError(f"{expr} is not defined for these types ({error})", expr.at) from None
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise ValueFailure(f"{expr} fails for a value: {error}", expr.at) from None
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr | None:
+    """The parts joined with AND, or None for no parts."""
+    whole: Expr | None = None
+    for part in parts:
+        whole = part if whole is None else Call("AND", (whole, part), whole.at)
+    return whole

@@ -1,0 +1,233 @@
+"""The functions an expression may call, on Arrow values, with Spark's semantics.
+
+    OPERATORS[name](*values) -> value          each value is an Array or a Scalar; all arrays have one length
+
+* Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
+* NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
+* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. The ``try_`` forms give NULL instead.
+* A string *literal* meets any type by being parsed; a string column meets only strings.
+
+Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
+Not here: what is evaluated when (CASE, AND and OR spare the rows they do not need): see expr.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from evenjoin.spec import coercion
+from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
+
+DAY = pa.scalar(86_400_000_000, pa.duration("us"))
+
+
+class TypeMismatch(Exception):
+    """The types of the operands do not go together."""
+
+
+def together(*values: Datum) -> tuple[Datum, ...]:
+    """The values in their common type; string literals adapt to the others."""
+    target = pa.null()
+    adaptive = [isinstance(v, pa.Scalar) and pt.is_string(plain(v).type) for v in values]
+    for value, adapts in sorted(zip(values, adaptive, strict=True), key=lambda pair: pair[1]):
+        merged = common_type(target, value.type)
+        if merged is None and not (adapts and not pt.is_nested(target)):
+            raise TypeMismatch(f"{target} and {value.type} do not compare; CAST one of them")
+        target = target if merged is None else merged
+    return tuple(convert(v, target) for v in values)
+
+
+def equal(a: Datum, b: Datum) -> Datum:
+    a, b = together(a, b)
+    same = _compare(pc.equal, a, b)
+    if pt.is_floating(a.type):
+        same = pc.or_kleene(same, pc.and_kleene(pc.is_nan(a), pc.is_nan(b)))
+    return same
+
+
+def less(a: Datum, b: Datum) -> Datum:
+    a, b = together(a, b)
+    below = _compare(pc.less, a, b)
+    if pt.is_floating(a.type):
+        below = pc.or_kleene(below, pc.and_kleene(pc.invert(pc.is_nan(a)), pc.is_nan(b)))
+    return below
+
+
+def _compare(kernel: Callable[[Datum, Datum], Datum], a: Datum, b: Datum) -> Datum:
+    if pt.is_null(a.type):
+        return pc.and_kleene(a.cast(pa.bool_()), b.cast(pa.bool_()))
+    return kernel(a, b)
+
+
+def null_safe_equal(a: Datum, b: Datum) -> Datum:
+    a, b = together(a, b)
+    either = pc.or_(pc.is_null(a), pc.is_null(b))
+    return pc.if_else(either, pc.and_(pc.is_null(a), pc.is_null(b)), pc.coalesce(equal(a, b), pa.scalar(False)))
+
+
+def logical(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
+    def apply(*values: Datum) -> Datum:
+        for value in values:
+            if not pt.is_boolean(value.type) and not pt.is_null(value.type):
+                raise TypeMismatch(f"a condition is needed here, not a value of type {value.type}")
+        return kernel(*(v.cast(pa.bool_()) for v in values))
+
+    return apply
+
+
+def arithmetic(name: str, kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+    def apply(a: Datum, b: Datum) -> Datum:
+        a, b = plain(a), plain(b)
+        if pt.is_null(a.type) or pt.is_null(b.type):
+            a, b = (b.cast(a.type), b) if pt.is_null(b.type) else (a, a.cast(b.type))
+            b = b.cast(a.type) if pt.is_null(b.type) else b
+        if is_temporal(a.type) or is_temporal(b.type) or pt.is_duration(a.type) or pt.is_duration(b.type):
+            return _temporal(name, a, b)
+        if not (is_numeric(a.type) and is_numeric(b.type)):
+            raise TypeMismatch(f"{a.type} {name} {b.type} is not defined")
+        if pt.is_floating(a.type) or pt.is_floating(b.type):
+            a, b = together(a, b)
+        elif pt.is_decimal(a.type) or pt.is_decimal(b.type):
+            a, b = _wide(a), _wide(b)
+        return kernel(a, b)
+
+    return apply
+
+
+def _wide(x: Datum) -> Datum:
+    """A decimal with room for the result's digits."""
+    return x.cast(pa.decimal256(x.type.precision, x.type.scale)) if pt.is_decimal(x.type) and x.type.precision > 18 else x
+
+
+def _temporal(name: str, a: Datum, b: Datum) -> Datum:
+    """Timestamp or date +- interval, their differences, interval * integer. A date moved by whole days stays a date."""
+    ta, tb = a.type, b.type
+    if name == "+" and is_temporal(tb):
+        a, b, ta, tb = b, a, tb, ta
+    if pt.is_date(ta) and pt.is_integer(tb) and name in "+-":
+        days = pc.add_checked if name == "+" else pc.subtract_checked
+        return days(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
+    if is_temporal(ta) and is_temporal(tb) and name == "-":
+        a, b = (convert(x, common_type(common_type(ta, tb) or ta, pa.timestamp("us"))) for x in (a, b))
+        return pc.subtract_checked(a, b)
+    if is_temporal(ta) and pt.is_duration(tb) and name in "+-":
+        moved = (pc.add_checked if name == "+" else pc.subtract_checked)(convert(a, common_type(ta, pa.timestamp("us"))), b)
+        whole = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY.value
+        return moved.cast(pa.date32()) if whole else moved
+    if pt.is_duration(ta) and pt.is_duration(tb) and name in "+-":
+        return (pc.add_checked if name == "+" else pc.subtract_checked)(*together(a, b))
+    if name == "*" and pt.is_integer(ta) and pt.is_duration(tb):
+        a, b, ta, tb = b, a, tb, ta
+    if name == "*" and pt.is_duration(ta) and pt.is_integer(tb):
+        return pc.multiply_checked(a.cast(pa.int64()), b.cast(pa.int64())).cast(ta)
+    raise TypeMismatch(f"{ta} {name} {tb} is not defined; add or subtract an INTERVAL")
+
+
+def _divide(a: Datum, b: Datum) -> Datum:
+    return pc.divide_checked(coercion.as_double(a), coercion.as_double(b))
+
+
+def _remainder(a: Datum, b: Datum) -> Datum:
+    """The remainder with the sign of the dividend; cost: two passes."""
+    if pt.is_floating(a.type):
+        pc.divide_checked(a, b)
+        rows = len(a) if isinstance(a, pa.Array) else len(b) if isinstance(b, pa.Array) else None
+        arrays = [pa.repeat(x, rows or 1) if isinstance(x, pa.Scalar) else x for x in (a, b)]
+        with np.errstate(all="ignore"):
+            values = np.fmod(*(x.to_numpy(zero_copy_only=False) for x in arrays))
+        empty = np.asarray(pc.or_(arrays[0].is_null(), arrays[1].is_null()))
+        result = pa.array(values.astype(np.float64), pa.float64(), mask=empty)
+        return result if rows is not None else result[0]
+    if pt.is_decimal(a.type) or pt.is_decimal(b.type):
+        raise TypeMismatch("% is defined for integers and floating-point numbers; CAST the decimal")
+    return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
+
+
+def _integer_divide(a: Datum, b: Datum) -> Datum:
+    if not (pt.is_integer(a.type) and pt.is_integer(b.type)):
+        raise TypeMismatch(f"{a.type} DIV {b.type} is not defined; DIV takes integers")
+    return pc.divide_checked(a.cast(pa.int64()), b.cast(pa.int64()))
+
+
+def _try_shift(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+    """Checked arithmetic that gives NULL where the int64 result overflows: such a key can equal no int64 key."""
+
+    def apply(a: Datum, b: Datum) -> Datum:
+        a, b = plain(a), plain(b)
+        if pt.is_integer(a.type) and pt.is_integer(b.type):
+            a, b = a.cast(pa.int64()), b.cast(pa.int64())
+        try:
+            return kernel(a, b)
+        except pa.ArrowInvalid:
+            wide = [x.cast(pa.decimal128(19, 0)) for x in (a, b)]
+            exact = kernel(*wide).cast(pa.decimal128(38, 0))
+            low, high = (pa.scalar(Decimal(v), pa.decimal128(19, 0)) for v in (-(2**63), 2**63 - 1))
+            fits = pc.and_(pc.greater_equal(exact, low), pc.less_equal(exact, high))
+            return pc.if_else(fits, exact, pa.scalar(None, exact.type)).cast(pa.int64())
+
+    return apply
+
+
+def _negate(x: Datum) -> Datum:
+    return pc.negate_checked(_signed(x, "-"))
+
+
+def _absolute(x: Datum) -> Datum:
+    return pc.abs_checked(_signed(x, "abs"))
+
+
+def _signed(x: Datum, name: str) -> Datum:
+    x = plain(x)
+    if not (is_numeric(x.type) or pt.is_duration(x.type) or pt.is_null(x.type)):
+        raise TypeMismatch(f"{name} is not defined for {x.type}")
+    return x.cast(pa.int32()) if pt.is_null(x.type) else x
+
+
+def _coalesce(*values: Datum) -> Datum:
+    return pc.coalesce(*together(*values))
+
+
+def case(*args: Datum) -> Datum:
+    """CASE with its parts in a row: condition, value, condition, value, ..., default."""
+    *values, result = together(*args[1::2], args[-1])
+    for condition, value in reversed(list(zip(args[0:-1:2], values, strict=True))):
+        if not pt.is_boolean(condition.type) and not pt.is_null(condition.type):
+            raise TypeMismatch(f"WHEN takes a condition, not a value of type {condition.type}")
+        result = pc.if_else(pc.coalesce(condition.cast(pa.bool_()), pa.scalar(False)), value, result)
+    return result
+
+
+OPERATORS: dict[str, Callable[..., Datum]] = {
+    "=": equal,
+    "<>": lambda a, b: pc.invert(equal(a, b)),
+    "<": less,
+    ">": lambda a, b: less(b, a),
+    "<=": lambda a, b: pc.invert(less(b, a)),
+    ">=": lambda a, b: pc.invert(less(a, b)),
+    "<=>": null_safe_equal,
+    "AND": logical(pc.and_kleene),
+    "OR": logical(pc.or_kleene),
+    "NOT": logical(pc.invert),
+    "IS NULL": lambda x: pc.is_null(x),
+    "+": arithmetic("+", pc.add_checked),
+    "-": arithmetic("-", pc.subtract_checked),
+    "*": arithmetic("*", pc.multiply_checked),
+    "/": arithmetic("/", _divide),
+    "%": arithmetic("%", _remainder),
+    "DIV": arithmetic("DIV", _integer_divide),
+    "try_add": _try_shift(pc.add_checked),
+    "try_subtract": _try_shift(pc.subtract_checked),
+    "try_multiply": _try_shift(pc.multiply_checked),
+    "negate": _negate,
+    "abs": _absolute,
+    "coalesce": _coalesce,
+    "CASE": case,
+    "time": coercion.to_time,
+    "key": coercion.normal_key,
+}

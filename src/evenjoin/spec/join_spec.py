@@ -1,0 +1,183 @@
+"""JoinSpec: everything the engine needs to know about what was asked, as one frozen value.
+
+    build_spec({"o": schema, "t": schema}, on="o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts",
+               event_time="ts", watermark="30 seconds")
+
+Terms (all in time units, see window.py):
+* order:    the int64 by which a side's state is sorted within a key: the event time, else the first usable range's expression.
+* low/high: low <= order(side 1) - order(side 0) <= high. Enforced by the probe, so it is not in the residual.
+* horizon:  a stored tuple at t is dead once t + horizon <= watermark: no tuple that is not late can still match it.
+* lateness: a tuple at t is late once t + lateness <= watermark.
+With a window the engine replaces order by the window's start, once per window, so low = high = 0 and both horizons are the size.
+
+Invariant: a pair is a result <=> filters, equal keys, low/high on order, residual. A tuple with a NULL order matches nothing
+where low or high is set. Not here: the watermark itself, and everything that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from evenjoin.errors import ConditionError, SpecError
+from evenjoin.spec.condition import Condition, read_condition
+from evenjoin.spec.event_time import EventTimes, read_event_times
+from evenjoin.spec.expr import Expr
+from evenjoin.spec.order import Order, choose_order
+from evenjoin.spec.scope import Scope, check_aliases
+from evenjoin.spec.select import Output, read_select
+from evenjoin.spec.window import Duration, Window
+
+HOW = ("inner", "left", "right", "full", "semi", "anti")
+
+
+@dataclass(frozen=True, slots=True)
+class SideSpec:
+    """One side of the join; see the top of this file."""
+
+    alias: str
+    schema: pa.Schema
+    event_time: str | None
+    delay: int | None
+    filter: Expr | None
+    keys: tuple[Expr, ...]
+    order: Expr | None
+    columns: tuple[str, ...]
+    payload: tuple[str, ...]
+    horizon: int | None
+    lateness: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """A whole join; see the top of this file."""
+
+    sides: tuple[SideSpec, ...]
+    null_safe: tuple[bool, ...]
+    key_types: tuple[pa.DataType, ...]
+    low: int | None
+    high: int | None
+    residual: Expr | None
+    window: tuple[int, int] | None
+    select: tuple[Output, ...]
+    how: str
+    text: str
+    canonical: str
+    late: str = "drop"
+    watermark_policy: str = "min"
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart and are not in it."""
+        return {
+            "sides": [side.alias for side in self.sides],
+            "schema": {s.alias: {c: str(s.schema.field(c).type) for c in s.columns} for s in self.sides},
+            "condition": self.canonical,
+            "how": self.how,
+            "window": None if self.window is None else list(self.window),
+            "event_time": {side.alias: side.event_time for side in self.sides},
+            "select": [[output.name, str(output.expr)] for output in self.select],
+        }
+
+    def unbounded_sides(self) -> tuple[str, ...]:
+        """Aliases whose state never expires."""
+        return tuple(side.alias for side in self.sides if side.horizon is None)
+
+
+def build_spec(
+    schemas: Mapping[str, pa.Schema],
+    on: str | Sequence[str],
+    *,
+    how: str = "inner",
+    event_time: str | Mapping[str, str] | None = None,
+    watermark: Duration | Mapping[str, Duration] | None = None,
+    window: Window | None = None,
+    select: str | Sequence[str] | None = None,
+    late: str = "drop",
+    watermark_policy: str = "min",
+) -> JoinSpec:
+    """Check the arguments of a join and put them together. SpecError or ConditionError says what is wrong and what to do."""
+    check_aliases(schemas)
+    _check_choice("late", late, ("drop", "keep", "side"))
+    _check_choice("watermark_policy", watermark_policy, ("min", "max"))
+    _check_supported(schemas, how)
+    times = read_event_times(schemas, event_time, watermark, window)
+    scope = Scope(schemas, times.window_type)
+    condition = read_condition(on, scope)
+    _check_joinable(condition, times)
+    order = choose_order(condition, times, scope)
+    outputs = read_select(select, scope)
+    residual = condition.residual_without(order.enforced)
+    sides = tuple(_side(i, condition, times, order, scope, residual, outputs) for i in range(len(schemas)))
+    return JoinSpec(
+        sides=sides,
+        null_safe=tuple(key.null_safe for key in condition.keys),
+        key_types=tuple(key.type for key in condition.keys),
+        low=order.low,
+        high=order.high,
+        residual=residual,
+        window=times.window,
+        select=outputs,
+        how=how,
+        text=condition.text,
+        canonical=condition.canonical,
+        late=late,
+        watermark_policy=watermark_policy,
+    )
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise SpecError(f"{name}={value!r} is not one of {', '.join(choices)}")
+
+
+def _check_supported(schemas: Mapping[str, pa.Schema], how: str) -> None:
+    """The one place that says which joins exist today."""
+    _check_choice("how", how, HOW)
+    if len(schemas) not in (2, 3):
+        raise SpecError(f"a join has two or three sides, not {len(schemas)}")
+    if len(schemas) == 3:
+        raise SpecError("a join of three sides is not supported yet; join two, then the result with the third")
+    if how != "inner":
+        raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
+
+
+def _check_joinable(condition: Condition, times: EventTimes) -> None:
+    """The one place that asks for an equality or a window."""
+    if not condition.keys and times.window is None:
+        raise ConditionError(
+            "an equality between the sides (such as a.id = b.id) or a window is needed for now", condition.text
+        )
+
+
+def _side(
+    index: int, condition: Condition, times: EventTimes, order: Order, scope: Scope, residual: Expr | None, outputs: Sequence[Output]
+) -> SideSpec:
+    alias = scope.aliases[index]
+    schema = scope.schemas[alias]
+    keys = tuple(key.left if key.sides[0] == alias else key.right for key in condition.keys)
+    after = [e for e in (residual, *(o.expr for o in outputs)) if e is not None]
+    filter_ = condition.filter_of(alias)
+    before = [e for e in (filter_, *keys, order.exprs[index]) if e is not None]
+    payload = _used(after, alias)
+    used = payload | _used(before, alias) | {c for c in (times.columns.get(alias),) if c is not None}
+    horizon, lateness = order.expiry(index, times, scope.aliases)
+    return SideSpec(
+        alias=alias,
+        schema=schema,
+        event_time=times.columns.get(alias),
+        delay=times.delays.get(alias),
+        filter=filter_,
+        keys=keys,
+        order=order.exprs[index],
+        columns=tuple(name for name in schema.names if name in used),
+        payload=tuple(name for name in schema.names if name in payload),
+        horizon=horizon,
+        lateness=lateness,
+    )
+
+
+def _used(exprs: Sequence[Expr], alias: str) -> set[str]:
+    prefix = f"{alias}."
+    return {name.removeprefix(prefix) for expr in exprs for name in expr.columns if name.startswith(prefix)}

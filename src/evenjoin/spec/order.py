@@ -1,0 +1,91 @@
+"""The order of the state: by what each side is sorted within a key, the bound the probe enforces, and when a tuple is dead.
+
+    event time on both sides, -5 <= r.t - l.t <= 6:     order l.t and r.t, low -5, high 6
+    a left tuple at t waits for right ones up to t + 6:  horizon(l) = high = 6;  horizon(r) = -low = 5
+
+Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual. With
+nanosecond timestamps the order is rounded down to microseconds, so the bound is one wider and the range stays in the residual.
+Not here: the watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from evenjoin.spec import coercion
+from evenjoin.spec.condition import Condition, Range
+from evenjoin.spec.event_time import EventTimes
+from evenjoin.spec.expr import Call, Column, Expr
+from evenjoin.spec.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Per side the order expression (int64); the closed bound; the ranges the bound makes redundant."""
+
+    exprs: tuple[Expr | None, ...]
+    low: int | None
+    high: int | None
+    enforced: tuple[Range, ...]
+
+    def expiry(self, index: int, times: EventTimes, aliases: Sequence[str]) -> tuple[int | None, int | None]:
+        """(horizon, lateness) of a side."""
+        if times.window is not None:
+            size = times.window[0] if times.delays else None
+            return size, size
+        alias = aliases[index]
+        lateness = 0 if alias in times.delays else None
+        if any(a not in times.columns for a in aliases) or aliases[1 - index] not in times.delays:
+            return None, lateness
+        if index == 0:
+            return self.high, lateness
+        return (None if self.low is None else -self.low), lateness
+
+
+def choose_order(condition: Condition, times: EventTimes, scope: Scope) -> Order:
+    """The order of two sides."""
+    base: list[Expr | None] = [Column(f"{a}.{times.columns[a]}") if a in times.columns else None for a in scope.aliases]
+    if times.window is not None:
+        return Order(_as_time(base), 0, 0, ())
+    candidates = [*condition.ranges, *(key.implied for key in condition.keys if key.implied is not None)]
+    fitting = [r for r in candidates if _fits(r, base, scope)]
+    if None in base:
+        fitting = [r for r in fitting if r in condition.ranges]
+    if not fitting:
+        return Order(_as_time(base), None, None, ())
+    first = fitting[0]
+    bound = first
+    for other in fitting[1:]:
+        if (other.left, other.right) == (first.left, first.right):
+            bound = bound.intersect(other)
+    return _bounded(first, bound, condition, scope)
+
+
+def _fits(r: Range, base: Sequence[Expr | None], scope: Scope) -> bool:
+    """Usable as the order: exact, and on the event time of each side that has one."""
+    if r.kind == "real":
+        return False
+    if any(b is not None and b != e for b, e in zip(base, (r.left, r.right), strict=True)):
+        return False
+    return all(_is_point(e.type(scope.types)) for e in (r.left, r.right))
+
+
+def _is_point(t: pa.DataType) -> bool:
+    return bool(pt.is_integer(t) or coercion.is_temporal(coercion.plain_type(t)))
+
+
+def _bounded(first: Range, bound: Range, condition: Condition, scope: Scope) -> Order:
+    types = [e.type(scope.types) for e in (first.left, first.right)]
+    nanos = any(pt.is_timestamp(t) and t.unit == "ns" for t in types)
+    low = None if bound.low is None else int(bound.low) - nanos
+    high = None if bound.high is None else int(bound.high) + nanos
+    enforced = () if nanos else tuple(r for r in condition.ranges if (r.left, r.right) == (first.left, first.right))
+    return Order(_as_time([first.left, first.right]), low, high, enforced)
+
+
+def _as_time(exprs: Sequence[Expr | None]) -> tuple[Expr | None, ...]:
+    return tuple(None if e is None else Call("time", (e,)) for e in exprs)

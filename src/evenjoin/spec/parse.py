@@ -1,0 +1,259 @@
+"""SQL text (sqlglot, dialect "spark") to expressions.
+
+    parse("o.cell = t.cell AND t.ts <= o.ts", scope)  ->  Expr
+    parse_select("t.taxi AS taxi", scope)             ->  [(name, Expr)]
+
+Sugar goes away here: BETWEEN is two comparisons, IN is a chain of OR, IF and NULLIF are CASE, IS DISTINCT FROM is NOT <=>.
+Invariant: every failure is a ConditionError with the offset of the place; what is not in the tables below is refused by name,
+never passed on. Not here: what a condition means for a join (condition.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import reduce
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from evenjoin.errors import ConditionError
+from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Field, Literal
+from evenjoin.spec.scope import Scope, pointing
+from evenjoin.spec.window import interval_micros
+
+_BINARY: dict[type[exp.Expression], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.GT: ">", exp.LTE: "<=", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+    exp.And: "AND", exp.Or: "OR", exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV",
+    exp.Like: "LIKE", exp.DPipe: "concat",
+}  # fmt: skip
+_UNARY: dict[type[exp.Expression], str] = {
+    exp.Not: "NOT", exp.Neg: "negate", exp.Abs: "abs", exp.Upper: "upper", exp.Lower: "lower", exp.Length: "length",
+    exp.Floor: "floor", exp.Ceil: "ceil", exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
+    exp.Hour: "hour", exp.Minute: "minute", exp.Second: "second",
+}  # fmt: skip
+_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "TEXT": pa.string(), "VARCHAR": pa.string(), "CHAR": pa.string(),
+    "BINARY": pa.binary(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"), "TIMESTAMPLTZ": pa.timestamp("us", "UTC"), "TIMESTAMPNTZ": pa.timestamp("us"),
+}  # fmt: skip
+
+
+def parse(text: str, scope: Scope) -> Expr:
+    """One scalar expression, typed: it evaluates without a type error on the scope's schemas."""
+    with pointing(text):
+        return _typed(_tree(text), scope)
+
+
+def parse_select(text: str, scope: Scope) -> list[tuple[str, Expr]]:
+    """One entry of a select list: (output name, expression); a star gives many."""
+    with pointing(text):
+        tree = _tree(text)
+        if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
+            owner = tree.args.get("table")
+            matches = [a for a in scope.aliases if owner is None or a == owner.name] or [
+                a for a in scope.aliases if a.lower() == owner.name.lower()
+            ]
+            if not matches:
+                raise ExprError(f"unknown alias {owner.name!r}: the sides are {', '.join(scope.aliases)}", place(tree))
+            return [(c, scope.column(a, c)) for a in matches for c in scope.schemas[a].names]
+        if isinstance(tree, exp.Alias):
+            return [(tree.alias, _typed(tree.this, scope))]
+        expr = _typed(tree, scope)
+        if isinstance(expr, Column):
+            return [(expr.name.partition(".")[2], expr)]
+        return [(expr.name if isinstance(expr, Field) else str(expr), expr)]
+
+
+def place(node: exp.Expression) -> int | None:
+    """The offset in the text at which a node begins, as far as sqlglot remembers."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) if starts else None
+
+
+def _typed(tree: exp.Expression, scope: Scope) -> Expr:
+    expr = _Reader(scope).read(tree)
+    expr.type(scope.types)
+    return expr
+
+
+def _tree(text: str) -> exp.Expression:
+    if not isinstance(text, str) or not text.strip():
+        raise ConditionError("the SQL text is empty; write a condition such as a.id = b.id")
+    try:
+        trees = sqlglot.parse(text, dialect="spark")
+    except ParseError as error:
+        raise ExprError(*_syntax(text, error)) from None
+    except TokenError:
+        raise ExprError("the text ends inside a quoted string", max(text.rfind("'"), text.rfind('"'), 0)) from None
+    if len(trees) != 1 or trees[0] is None or type(trees[0]).__name__ == "Block":
+        raise ExprError("one expression is needed, not several statements", max(text.find(";"), 0))
+    return trees[0]
+
+
+def _syntax(text: str, error: ParseError) -> tuple[str, int | None]:
+    if not error.errors:
+        return "this is not SQL", 0
+    first = error.errors[0]
+    lines = text.split("\n")
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    offset = sum(len(part) + 1 for part in lines[: line - 1]) + column - len(first.get("highlight") or " ")
+    description = str(first.get("description") or "syntax error")
+    if description.startswith("Required keyword"):
+        description = f"something is missing next to {first.get('highlight')!r}"
+    return f"this is not SQL: {description}", max(0, min(offset, len(text)))
+
+
+class _Reader:
+    """One walk over a sqlglot tree."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def read(self, node: exp.Expression) -> Expr:
+        kind, at = type(node), place(node)
+        if kind in _BINARY:
+            return Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)), at)
+        if kind in _UNARY:
+            return self._unary(_UNARY[kind], node, at)
+        special = _SPECIAL.get(kind)
+        if special is None:
+            raise ExprError(_refusal(node), at)
+        return special(self, node, at)
+
+    def _unary(self, name: str, node: exp.Expression, at: int | None) -> Expr:
+        inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        if node.args.get("decimals") is not None or node.args.get("to") is not None:
+            raise ExprError(f"{name} takes one argument here", at)
+        arg = self.read(inner)
+        if name == "negate" and isinstance(arg, Literal) and isinstance(arg.value, int | float | Decimal):
+            if not isinstance(arg.value, bool):
+                return Literal(-arg.value, arg.datatype, at)
+        return Call(name, (arg,), at)
+
+    def column(self, node: exp.Expression, at: int | None) -> Expr:
+        parts = node.parts if isinstance(node, exp.Column | exp.Dot) else []
+        if not all(isinstance(p, exp.Identifier) for p in parts):
+            raise ExprError("a column name is needed here", at)
+        return self.scope.resolve([(p.name, p.meta.get("start")) for p in parts])
+
+    def literal(self, node: exp.Expression, at: int | None) -> Expr:
+        text = str(node.this)
+        if node.is_string:
+            return Literal(text, pa.string(), at)
+        if "e" in text.lower():
+            return Literal(float(text), pa.float64(), at)
+        if "." in text:
+            value = Decimal(text)
+            return Literal(value, pa.scalar(value).type, at)
+        number = int(text)
+        if number >= 2**63:
+            return Literal(Decimal(number), pa.decimal128(max(len(text), 20), 0), at)
+        return Literal(number, pa.int32() if number < 2**31 else pa.int64(), at)
+
+    def interval(self, node: exp.Expression, at: int | None) -> Expr:
+        unit = node.args.get("unit")
+        value = node.this
+        micros = None
+        if isinstance(value, exp.Literal) and not isinstance(unit, exp.IntervalSpan):
+            micros = interval_micros(f"{value.this} {unit.name if unit else ''}")
+        if micros is None or micros.denominator != 1:
+            raise ExprError("this INTERVAL is not supported; write a constant such as INTERVAL 10 MINUTES (weeks to microseconds)", at)
+        return Literal(int(micros), pa.duration("us"), at)
+
+    def between(self, node: exp.Expression, at: int | None) -> Expr:
+        x, low, high = self.read(node.this), self.read(node.args["low"]), self.read(node.args["high"])
+        return Call("AND", (Call(">=", (x, low), at), Call("<=", (x, high), at)), at)
+
+    def within(self, node: exp.Expression, at: int | None) -> Expr:
+        if node.args.get("query") is not None or not node.expressions:
+            raise ExprError("a subquery is not supported in a stream join's condition; IN takes a list of values", at)
+        x = self.read(node.this)
+        tests: list[Expr] = [Call("=", (x, self.read(value)), at) for value in node.expressions]
+        return reduce(lambda a, b: Call("OR", (a, b), at), tests)
+
+    def is_(self, node: exp.Expression, at: int | None) -> Expr:
+        x = self.read(node.this)
+        if isinstance(node.expression, exp.Null):
+            return Call("IS NULL", (x,), at)
+        return Call("<=>", (x, self.read(node.expression)), at)
+
+    def case(self, node: exp.Expression, at: int | None) -> Expr:
+        subject = self.read(node.this) if node.this is not None else None
+        args: list[Expr] = []
+        for branch in node.args["ifs"]:
+            test = self.read(branch.this)
+            args += [test if subject is None else Call("=", (subject, test), test.at), self.read(branch.args["true"])]
+        default = node.args.get("default")
+        return Call("CASE", (*args, self.read(default) if default is not None else Literal(None, pa.null(), at)), at)
+
+    def if_(self, node: exp.Expression, at: int | None) -> Expr:
+        other = node.args.get("false")
+        default = self.read(other) if other is not None else Literal(None, pa.null(), at)
+        return Call("CASE", (self.read(node.this), self.read(node.args["true"]), default), at)
+
+    def nullif(self, node: exp.Expression, at: int | None) -> Expr:
+        a, b = self.read(node.this), self.read(node.expression)
+        return Call("CASE", (Call("=", (a, b), at), Literal(None, pa.null(), at), a), at)
+
+    def cast(self, node: exp.Expression, at: int | None) -> Expr:
+        if node.args.get("safe"):
+            raise ExprError("TRY_CAST is not supported; use CAST", at)
+        target = node.args["to"]
+        name = target.this.value if hasattr(target.this, "value") else str(target.this)
+        arg = self.read(node.this)
+        if name == "DECIMAL":
+            sizes = [int(p.name) for p in target.expressions] or [10]
+            return Cast(arg, pa.decimal128(sizes[0], sizes[1] if len(sizes) > 1 else 0), at=at)
+        if name not in _TYPES:
+            raise ExprError(f"CAST to {name} is not supported", at)
+        return self._constant(Cast(arg, _TYPES[name], at=at))
+
+    @staticmethod
+    def _constant(cast: Cast) -> Expr:
+        """10L and 1.5D come as casts of literals: fold them."""
+        if isinstance(cast.arg, Literal) and (pa.types.is_integer(cast.target) or pa.types.is_floating(cast.target)):
+            return Literal(cast.compute({}, 0).as_py(), cast.target, cast.at)
+        return cast
+
+    def function(self, name: str, args: list[exp.Expression | None], at: int | None) -> Expr:
+        return Call(name, tuple(self.read(a) for a in args if a is not None), at)
+
+
+def _refusal(node: exp.Expression) -> str:
+    if isinstance(node, exp.Alias):
+        return "something is wrong here: an operator or AND is missing"
+    if isinstance(node, exp.Window | exp.AggFunc):
+        return "aggregates and window functions are not supported in a stream join; aggregate before or after it"
+    if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+        return "a subquery is not supported in a stream join"
+    name = node.name if isinstance(node, exp.Anonymous) else node.key
+    return f"{name.upper()} is not supported here"
+
+
+_Special = Callable[[_Reader, exp.Expression, int | None], Expr]
+_SPECIAL: dict[type[exp.Expression], _Special] = {
+    exp.Paren: lambda r, n, at: r.read(n.this),
+    exp.Column: _Reader.column,
+    exp.Dot: _Reader.column,
+    exp.Literal: _Reader.literal,
+    exp.Boolean: lambda r, n, at: Literal(bool(n.this), pa.bool_(), at),
+    exp.Null: lambda r, n, at: Literal(None, pa.null(), at),
+    exp.Interval: _Reader.interval,
+    exp.Between: _Reader.between,
+    exp.In: _Reader.within,
+    exp.Is: _Reader.is_,
+    exp.NullSafeNEQ: lambda r, n, at: Call("NOT", (Call("<=>", (r.read(n.this), r.read(n.expression)), at),), at),
+    exp.Case: _Reader.case,
+    exp.If: _Reader.if_,
+    exp.Nullif: _Reader.nullif,
+    exp.Cast: _Reader.cast,
+    exp.TryCast: _Reader.cast,
+    exp.Coalesce: lambda r, n, at: r.function("coalesce", [n.this, *n.expressions], at),
+    exp.Concat: lambda r, n, at: r.function("concat", list(n.expressions), at),
+    exp.Substring: lambda r, n, at: r.function("substring", [n.this, n.args.get("start"), n.args.get("length")], at),
+    exp.Round: lambda r, n, at: r.function("round", [n.this, n.args.get("decimals")], at),
+}

@@ -1,0 +1,149 @@
+"""Names: which column of which side a piece of SQL means.
+
+    Scope(schemas).resolve(["o", "id"])  ->  Column("o.id")
+
+Rules, as in Spark: an exact match wins, then a match without regard to case; a name without alias must be found on exactly one
+side; further parts are fields of a struct. ``window.start`` and ``window.end`` exist when the join has a window.
+
+Invariant: what ``resolve`` returns reads only columns of ``types``. Failures are ExprErrors at the part that is wrong,
+with the nearest name that exists. Not here: SQL syntax (parse.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from evenjoin.errors import ConditionError, SpecError
+from evenjoin.spec.expr import Column, Expr, ExprError, Field
+
+WINDOW = "window"
+Part = tuple[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The sides' schemas by alias, in order, and the type of window bounds (None without a window)."""
+
+    schemas: Mapping[str, pa.Schema]
+    window: pa.DataType | None = None
+    types: Mapping[str, pa.DataType] = field(init=False)
+
+    def __post_init__(self) -> None:
+        types = {f"{a}.{f.name}": f.type for a, schema in self.schemas.items() for f in schema}
+        if self.window is not None:
+            types |= {f"{WINDOW}.start": self.window, f"{WINDOW}.end": self.window}
+        object.__setattr__(self, "types", types)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(self.schemas)
+
+    def sides_of(self, expr: Expr) -> frozenset[str]:
+        """The aliases (and "window") whose columns the expression reads."""
+        return frozenset(name.partition(".")[0] for name in expr.columns)
+
+    def resolve(self, parts: Sequence[Part]) -> Expr:
+        """The column, or the field of a struct column, that a dotted name means."""
+        first = parts[0]
+        alias = _match(first[0], self.aliases) if len(parts) > 1 else None
+        if alias is not None:
+            found, rest = self._on_side(alias, parts[1]), parts[2:]
+        elif len(parts) == 2 and first[0].lower() == WINDOW and self.window is not None:
+            found, rest = self._bound(parts[1]), parts[2:]
+        elif len(parts) == 1 or self._owners(first[0]):
+            found, rest = self._anywhere(first), parts[1:]
+        else:
+            hint = _hint(first[0], self.aliases, f"the sides are {', '.join(self.aliases)}")
+            raise ExprError(f"unknown alias {first[0]!r}: {hint}", first[1])
+        for part in rest:
+            found = self._field(found, part)
+        return found
+
+    def column(self, alias: str, name: str, at: int | None = None) -> Column:
+        """A column of one side."""
+        return self._on_side(alias, (name, at))
+
+    def _on_side(self, alias: str, part: Part) -> Column:
+        names = self.schemas[alias].names
+        found = _match(part[0], names, part[1])
+        if found is None:
+            raise ExprError(f"no column {part[0]!r} on side {alias!r}: {_hint(part[0], names, _listing(names))}", part[1])
+        return Column(f"{alias}.{found}", part[1])
+
+    def _bound(self, part: Part) -> Column:
+        if part[0].lower() not in ("start", "end"):
+            raise ExprError(f"a window has start and end, not {part[0]!r}", part[1])
+        return Column(f"{WINDOW}.{part[0].lower()}", part[1])
+
+    def _owners(self, name: str) -> list[str]:
+        exact = [a for a in self.aliases if name in self.schemas[a].names]
+        return exact or [a for a in self.aliases if _match(name, self.schemas[a].names)]
+
+    def _anywhere(self, part: Part) -> Column:
+        owners = self._owners(part[0])
+        if len(owners) > 1:
+            choices = " or ".join(f"{a}.{part[0]}" for a in owners)
+            raise ExprError(f"column {part[0]!r} is ambiguous: write {choices}", part[1])
+        if not owners:
+            names = sorted({n for schema in self.schemas.values() for n in schema.names})
+            raise ExprError(f"no column {part[0]!r} on any side: {_hint(part[0], names, _listing(names))}", part[1])
+        return self._on_side(owners[0], part)
+
+    def _field(self, owner: Expr, part: Part) -> Expr:
+        t = owner.type(self.types)
+        if not pt.is_struct(t):
+            raise ExprError(f"{owner} is not a struct, it has no field {part[0]!r}", part[1])
+        names = [t.field(i).name for i in range(t.num_fields)]
+        found = _match(part[0], names, part[1])
+        if found is None:
+            raise ExprError(f"{owner} has no field {part[0]!r}: {_hint(part[0], names, _listing(names))}", part[1])
+        return Field(owner, found, part[1])
+
+
+@contextmanager
+def pointing(text: str) -> Iterator[None]:
+    """Errors inside become ConditionErrors that draw a caret under ``text``."""
+    try:
+        yield
+    except ExprError as error:
+        raise ConditionError(error.message, text, error.at) from error.__cause__
+
+
+def check_aliases(schemas: Mapping[str, pa.Schema]) -> None:
+    """Aliases are distinct names, and columns of one side differ by more than nothing."""
+    seen: dict[str, str] = {}
+    for alias, schema in schemas.items():
+        if not isinstance(alias, str) or not alias or "." in alias:
+            raise SpecError(f"alias {alias!r} must be a non-empty name without a dot")
+        if alias.lower() == WINDOW:
+            raise SpecError(f"alias {alias!r} is reserved for window.start and window.end; choose another")
+        if alias.lower() in seen:
+            raise SpecError(f"duplicate alias: {seen[alias.lower()]!r} and {alias!r} differ only in case")
+        seen[alias.lower()] = alias
+        twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
+        if twice:
+            raise SpecError(f"side {alias!r} has two columns named {twice[0]!r}; rename one")
+
+
+def _match(name: str, names: Sequence[str], at: int | None = None) -> str | None:
+    if name in names:
+        return name
+    loose = [n for n in names if n.lower() == name.lower()]
+    if len(loose) > 1:
+        raise ExprError(f"{name!r} is ambiguous: {' or '.join(loose)}", at)
+    return loose[0] if loose else None
+
+
+def _hint(name: str, names: Sequence[str], otherwise: str) -> str:
+    near = get_close_matches(name.lower(), [n.lower() for n in names], 1, 0.6)
+    return f"did you mean {next(n for n in names if n.lower() == near[0])!r}?" if near else otherwise
+
+
+def _listing(names: Sequence[str]) -> str:
+    return "it has " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
