@@ -1,0 +1,58 @@
+# EvenJoin: `make demo` and `make test` do all set-up themselves, from a fresh clone.
+# Needs python3 (>= 3.10); Java 17+ is used when present and otherwise installed where that is allowed.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.evenjoin-ready
+ARGS   ?=
+
+# Homebrew's Java is not on the PATH; elsewhere this prints what is already set, or nothing.
+JAVA_FOUND := $(shell sh .ci/system.sh home)
+ifneq ($(JAVA_FOUND),)
+export JAVA_HOME := $(JAVA_FOUND)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-slow lint format bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@echo "  ARGS='...' is handed on to demo, test, test-slow and bench; PYTHON=... chooses the interpreter for .venv"
+
+setup: $(STAMP)  ## a .venv with the pinned requirements and evenjoin itself
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || sh .ci/system.sh venv "$(PYTHON)"
+	@echo "evenjoin: installing the pinned requirements into $(VENV) (once, a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+java:  ## Java 17+ is there, or is installed, or the command to do so is printed
+	@sh .ci/system.sh java
+
+demo: setup java  ## a ride-hailing day joined on local Spark, about a minute
+	@$(BIN)/evenjoin demo $(ARGS)
+
+test: setup java  ## the fast tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-slow: setup java  ## the tests that take minutes
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: setup  ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src
+
+format: setup  ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup java  ## EvenJoin against Spark's own stream-stream join on the same files; saves build/bench/*.json
+	@$(BIN)/python -m evenjoin.bench.run $(ARGS)
+
+clean:  ## everything made here, the .venv too
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
