@@ -1,6 +1,6 @@
 """What was asked: SQL text and arguments -> JoinSpec. Pure: no Spark, no files, no clock.
 
-The way through: window + event_time (time), parse + scope (names) -> expr, linear -> condition, order, select -> join_spec.
+The way through: window, event_time (time); sql, scope, parse -> expr; linear, condition, order, select -> join_spec.
 """
 
 from evenjoin.spec.condition import Condition, Key, Range, read_condition

@@ -2,7 +2,7 @@
 
     plain(x)            the type arithmetic is done in: dictionaries decoded, unsigned widened, timestamps in us (or ns)
     common_type(a, b)   the type in which a and b are compared, or None when they cannot be
-    convert(x, type)    a value to a common type (never fails on a value, apart from a string literal that does not parse)
+    convert(x, type)    a value to a common type (fails only for a string literal that does not parse)
     cast(x, type)       SQL CAST under ANSI: 1.7 -> 1, a timestamp -> its seconds; what does not fit is an ArrowInvalid
 
 Invariant: ``plain`` is idempotent, and ``common_type`` is symmetric but for the time zone (the first one wins).
@@ -146,7 +146,9 @@ def _to_decimal(x: Datum, target: pa.DataType) -> Datum:
 
 def _cast_temporal(x: Datum, target: pa.DataType) -> Datum:
     if pt.is_integer(target) and pt.is_timestamp(x.type):
-        seconds = pc.divide(pc.floor_temporal(x, unit="second").cast(pa.int64()), 10 ** (9 if x.type.unit == "ns" else 6))
+        seconds = pc.divide(
+            pc.floor_temporal(x, unit="second").cast(pa.int64()), 10 ** (9 if x.type.unit == "ns" else 6)
+        )
         return seconds.cast(target)
     if pt.is_date(target) and pt.is_timestamp(x.type):
         return pc.floor_temporal(x, unit="day").cast(pa.timestamp(x.type.unit)).cast(pa.date32())
@@ -171,14 +173,14 @@ def _parse_time(x: Datum, target: pa.DataType) -> Datum:
 
 
 def to_time(x: Datum) -> Datum:
-    """An event time as int64 in time units: microseconds of a timestamp (rounded down) or of a date's midnight; or the integer."""
+    """A time as int64: microseconds of a timestamp (rounded down), of a date's midnight or an interval; or the integer."""
     x = plain(x)
     if pt.is_timestamp(x.type):
         micros = pc.floor_temporal(x, unit="microsecond").cast(pa.int64())
         return micros if x.type.unit == "us" else _floor_thousand(micros)
     if pt.is_date(x.type):
         return pc.multiply_checked(x.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
-    return x.cast(pa.int64())
+    return _floor_thousand(x.cast(pa.int64())) if x.type == pa.duration("ns") else x.cast(pa.int64())
 
 
 def _floor_thousand(nanos: Datum) -> Datum:

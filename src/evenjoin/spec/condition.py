@@ -6,9 +6,9 @@
     filters  l: l.v > 0
     residual l.x <> r.x
 
-Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and the residual
-is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real`` they are a hint, and their
-``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
+Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and the
+residual is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real`` they
+are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
 Constant TRUE vanishes; FALSE and NULL become a filter that nothing passes; low > high is legal and matches nothing.
 Not here: which range becomes the order of the state, or what a join supports (join_spec.py).
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, floor
 
 import pyarrow as pa
@@ -26,18 +27,18 @@ import pyarrow.types as pt
 from evenjoin.errors import SpecError
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
-from evenjoin.spec.linear import Difference, Kind, as_sum, difference
+from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos
 from evenjoin.spec.parse import parse
-from evenjoin.spec.render import name_sql
 from evenjoin.spec.scope import WINDOW, Scope, pointing
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
 NEVER = Literal(False, pa.bool_())
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """left = right (or <=>): an expression of each side, both of the type ``type``. ``offset``: right - left, where it is known."""
+    """left = right (or <=>): an expression of each side, both of type ``type``; ``implied``: the range it implies."""
 
     sides: tuple[str, str]
     left: Expr
@@ -117,13 +118,18 @@ def condition_text(on: str | Sequence[str], scope: Scope) -> str:
                 columns.append(scope.column(alias, name))
             except ExprError as error:
                 raise SpecError(f"on: {error.message}") from None
-        parts += [f"{a} = {b}" for a, b in zip(columns, columns[1:], strict=False)]
+        parts += [f"{a} = {b}" for a, b in pairwise(columns)]
     return " AND ".join(parts)
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:
     if isinstance(expr, Call) and expr.name == "AND":
         return [c for arg in expr.args for c in _conjuncts(arg)]
+    if isinstance(expr, Call) and expr.name == "NOT" and isinstance(inner := expr.args[0], Call):
+        if inner.name == "OR":
+            return [c for arg in inner.args for c in _conjuncts(Call("NOT", (arg,), arg.at))]
+        if inner.name in _NEGATED:
+            return [Call(_NEGATED[inner.name], inner.args, expr.at)]
     return [expr]
 
 
@@ -164,7 +170,7 @@ def _key(conjunct: Expr, scope: Scope) -> Key | None:
         return _typed_key(conjunct, left, right, implied if conjunct.name == "=" else None, scope)
     if implied is None or conjunct.name == "<=>" or implied.low is None:
         return None
-    if implied.low.denominator != 1:
+    if implied.low.denominator != 1 or has_nanos(conjunct, scope):
         return None
     shift = Literal(int(implied.low), pa.int64())
     left = Call("time", (implied.left,), conjunct.at)
@@ -213,7 +219,10 @@ def _ranges(conjunct: Expr, scope: Scope) -> list[Range]:
         name, a, b = _FLIP[name], b, a
     if isinstance(a, Call) and a.name == "abs" and not b.columns and name in ("<", "<="):
         inner = a.args[0]
-        pair = [_range(Call(name, (inner, b)), conjunct, scope), _range(Call(_FLIP[name], (inner, Call("negate", (b,)))), conjunct, scope)]
+        pair = [
+            _range(Call(name, (inner, b)), conjunct, scope),
+            _range(Call(_FLIP[name], (inner, Call("negate", (b,)))), conjunct, scope),
+        ]
         return [r for r in pair if r is not None] if None not in pair else []
     found = _range(conjunct, conjunct, scope)
     return [] if found is None else [found]

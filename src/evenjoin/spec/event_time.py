@@ -1,7 +1,7 @@
 """Event times, watermark delays and the window of a join: the arguments about time, checked and in time units.
 
-Invariants of EventTimes: a delay belongs to a side with an event time; with a window every side has one; all event times of
-one join count the same units (all timestamps and dates, or all integers).
+Invariants of EventTimes: a delay belongs to a side with an event time; with a window every side has one; all event times
+of one join count the same units (all timestamps and dates, or all integers).
 Not here: what expires when (order.py).
 """
 
@@ -21,7 +21,7 @@ from evenjoin.spec.window import Duration, TimeUnit, Window, parse_duration
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """By alias: the event-time column and the watermark delay; (size, slide) of the window and the type of its bounds."""
+    """By alias: event-time column and watermark delay; (size, slide) of the window and the type of its bounds."""
 
     columns: Mapping[str, str]
     delays: Mapping[str, int]
@@ -92,7 +92,9 @@ def _delays(
     given = {alias: value for alias, value in watermark.items() if value is not None}
     without = [alias for alias in given if alias not in columns]
     if without:
-        raise SpecError(f"watermark without event time for {', '.join(without)}: add event_time={{{without[0]!r}: 'column'}}")
+        raise SpecError(
+            f"watermark without event time for {', '.join(without)}: add event_time={{{without[0]!r}: 'column'}}"
+        )
     return {alias: parse_duration(given[alias], units[alias]) for alias in schemas if alias in given}
 
 

@@ -1,14 +1,14 @@
 """A scalar expression over qualified column names ("o.id"; the virtual ones are "window.start" and "window.end").
 
     expr.columns                      the qualified names it reads
-    expr.evaluate(columns, rows)      one Arrow array of ``rows`` values, vectorised, with Spark's semantics (functions.py)
+    expr.evaluate(columns, rows)      one Arrow array of ``rows`` values, vectorised, Spark's semantics (functions.py)
     expr.type(schema)                 the type of that array: what zero rows evaluate to
     str(expr)                         SQL text, the same for equal expressions in any version: it goes into checkpoints
 
 Invariants: a frozen, hashable, picklable value; equality ignores where in the text a node stood (``at``);
 ``evaluate`` of a concatenation is the concatenation of the ``evaluate``s.
-CASE, AND, OR and coalesce do not fail for a row that they would not look at: the eager, vectorised way is tried first, and
-only when a value fails (overflow, x / 0) the branches are evaluated again for the rows they decide.
+CASE, AND, OR and coalesce do not fail for a row that they would not look at: the eager, vectorised way is tried first,
+and only when a value fails (overflow, x / 0) the branches are evaluated again for the rows they decide (lazy.py).
 Not here: parsing (parse.py), moving terms between sides (linear.py).
 """
 
@@ -208,7 +208,7 @@ def guard(expr: Expr, work: Callable[[], Datum]) -> Datum:
     try:
         return work()
     except TypeMismatch as error:
-        raise ExprError(str(error), expr.at) from None
+        raise ExprError(f"{expr}: {error}", expr.at) from None
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ExprError(f"{expr} is not defined for these types ({error})", expr.at) from None
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:

@@ -94,7 +94,7 @@ def arithmetic(name: str, kernel: Callable[[Datum, Datum], Datum]) -> Callable[[
         if pt.is_floating(a.type) or pt.is_floating(b.type):
             a, b = together(a, b)
         elif pt.is_decimal(a.type) or pt.is_decimal(b.type):
-            a, b = _wide(a), _wide(b)
+            return _narrow(kernel(_wide(a), _wide(b)))
         return kernel(a, b)
 
     return apply
@@ -102,7 +102,14 @@ def arithmetic(name: str, kernel: Callable[[Datum, Datum], Datum]) -> Callable[[
 
 def _wide(x: Datum) -> Datum:
     """A decimal with room for the result's digits."""
-    return x.cast(pa.decimal256(x.type.precision, x.type.scale)) if pt.is_decimal(x.type) and x.type.precision > 18 else x
+    return (
+        x.cast(pa.decimal256(x.type.precision, x.type.scale)) if pt.is_decimal(x.type) and x.type.precision > 18 else x
+    )
+
+
+def _narrow(x: Datum) -> Datum:
+    """A decimal in at most Spark's 38 digits; a value that needs more is an ArrowInvalid."""
+    return x.cast(pa.decimal128(min(x.type.precision, 38), x.type.scale)) if pt.is_decimal256(x.type) else x
 
 
 def _temporal(name: str, a: Datum, b: Datum) -> Datum:
@@ -117,8 +124,12 @@ def _temporal(name: str, a: Datum, b: Datum) -> Datum:
         a, b = (convert(x, common_type(common_type(ta, tb) or ta, pa.timestamp("us"))) for x in (a, b))
         return pc.subtract_checked(a, b)
     if is_temporal(ta) and pt.is_duration(tb) and name in "+-":
-        moved = (pc.add_checked if name == "+" else pc.subtract_checked)(convert(a, common_type(ta, pa.timestamp("us"))), b)
-        whole = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY.value
+        moved = (pc.add_checked if name == "+" else pc.subtract_checked)(
+            convert(a, common_type(ta, pa.timestamp("us"))), b
+        )
+        whole = (
+            pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY.value
+        )
         return moved.cast(pa.date32()) if whole else moved
     if pt.is_duration(ta) and pt.is_duration(tb) and name in "+-":
         return (pc.add_checked if name == "+" else pc.subtract_checked)(*together(a, b))

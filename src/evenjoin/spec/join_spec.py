@@ -4,11 +4,11 @@
                event_time="ts", watermark="30 seconds")
 
 Terms (all in time units, see window.py):
-* order:    the int64 by which a side's state is sorted within a key: the event time, else the first usable range's expression.
+* order:    the int64 a side's state is sorted by within a key: the event time, else the first usable range's expression.
 * low/high: low <= order(side 1) - order(side 0) <= high. Enforced by the probe, so it is not in the residual.
-* horizon:  a stored tuple at t is dead once t + horizon <= watermark: no tuple that is not late can still match it.
+* horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it.
 * lateness: a tuple at t is late once t + lateness <= watermark.
-With a window the engine replaces order by the window's start, once per window, so low = high = 0 and both horizons are the size.
+With a window the engine replaces order by the window's start, once per window: low = high = 0, horizons are the size.
 
 Invariant: a pair is a result <=> filters, equal keys, low/high on order, residual. A tuple with a NULL order matches nothing
 where low or high is set. Not here: the watermark itself, and everything that runs.
@@ -69,7 +69,7 @@ class JoinSpec:
     watermark_policy: str = "min"
 
     def fingerprint(self) -> dict[str, object]:
-        """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart and are not in it."""
+        """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart: not in it."""
         return {
             "sides": [side.alias for side in self.sides],
             "schema": {s.alias: {c: str(s.schema.field(c).type) for c in s.columns} for s in self.sides},
@@ -97,7 +97,7 @@ def build_spec(
     late: str = "drop",
     watermark_policy: str = "min",
 ) -> JoinSpec:
-    """Check the arguments of a join and put them together. SpecError or ConditionError says what is wrong and what to do."""
+    """The arguments of a join, checked and put together; SpecError or ConditionError says what is wrong."""
     check_aliases(schemas)
     _check_choice("late", late, ("drop", "keep", "side"))
     _check_choice("watermark_policy", watermark_policy, ("min", "max"))
@@ -152,7 +152,13 @@ def _check_joinable(condition: Condition, times: EventTimes) -> None:
 
 
 def _side(
-    index: int, condition: Condition, times: EventTimes, order: Order, scope: Scope, residual: Expr | None, outputs: Sequence[Output]
+    index: int,
+    condition: Condition,
+    times: EventTimes,
+    order: Order,
+    scope: Scope,
+    residual: Expr | None,
+    outputs: Sequence[Output],
 ) -> SideSpec:
     alias = scope.aliases[index]
     schema = scope.schemas[alias]

@@ -3,9 +3,9 @@
     r.t >= l.t - 5        r.t - l.t + 5 >= 0           ->  Difference(left=l.t, right=r.t), value >= -5
     l.a + r.b = 5         right - left = 5             ->  left = negate(l.a), right = r.b
 
-An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Values are exact Fractions: of the integer, or
-of microseconds for timestamps, dates and intervals. Sums with a floating-point or decimal column are of kind ``real``: rounding
-makes moving terms inexact there, so nobody may use them without checking the original condition again.
+An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Values are exact Fractions: of the
+integer, or of microseconds for timestamps, dates and intervals. Sums with a floating-point or decimal column are of kind
+``real``: rounding makes moving terms inexact there, so nobody may use them without checking the original condition again.
 
 Invariant: for kinds ``integer`` and ``time`` the sum equals the expression wherever that does not overflow.
 Not here: what the difference is used for (condition.py).
@@ -52,7 +52,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``right - left``, each an expression of one side; the original sum is sign * scale * (right - left) + constant."""
+    """``right - left``, each an expression of one side; the original sum is factor * (right - left) + constant."""
 
     sides: tuple[str, str]
     left: Expr
@@ -90,9 +90,15 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
     if len(sides) != 2 or len(by_side) != 2:
         return None
     coefficients = list(total.terms.values())
-    scale = Fraction(gcd(*(c.numerator for c in coefficients))) if all(c.denominator == 1 for c in coefficients) else Fraction(1)
+    scale = (
+        Fraction(gcd(*(c.numerator for c in coefficients)))
+        if all(c.denominator == 1 for c in coefficients)
+        else Fraction(1)
+    )
     right = by_side[sides[1]]
-    factor = scale if sum(right.values()) > 0 or (sum(right.values()) == 0 and next(iter(right.values())) > 0) else -scale
+    factor = (
+        scale if sum(right.values()) > 0 or (sum(right.values()) == 0 and next(iter(right.values())) > 0) else -scale
+    )
     return Difference(
         sides=(sides[0], sides[1]),
         left=rebuild({a: -c / factor for a, c in by_side[sides[0]].items()}, total.kind),
@@ -104,7 +110,7 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
 
 
 def rebuild(terms: Mapping[Expr, Fraction], kind: Kind) -> Expr:
-    """An expression for the terms. A lone atom stays itself; otherwise atoms become int64 in units of the kind (or float64)."""
+    """An expression for the terms. A lone atom stays itself; otherwise atoms become int64 of the kind (or float64)."""
     if list(terms.values()) == [1]:
         return next(iter(terms))
     whole: Expr | None = None
@@ -120,6 +126,11 @@ def rebuild(terms: Mapping[Expr, Fraction], kind: Kind) -> Expr:
             whole = Call("+" if coefficient > 0 else "-", (whole, term))
     assert whole is not None
     return whole
+
+
+def has_nanos(expr: Expr, scope: Scope) -> bool:
+    """Reads a nanosecond column, which microseconds cannot hold exactly."""
+    return any(getattr(coercion.plain_type(scope.types[name]), "unit", "us") == "ns" for name in expr.columns)
 
 
 def _kind(t: pa.DataType) -> Kind | None:

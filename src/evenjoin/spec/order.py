@@ -1,10 +1,10 @@
-"""The order of the state: by what each side is sorted within a key, the bound the probe enforces, and when a tuple is dead.
+"""The order of the state: what each side is sorted by within a key, the bound the probe enforces, when a tuple is dead.
 
     event time on both sides, -5 <= r.t - l.t <= 6:     order l.t and r.t, low -5, high 6
     a left tuple at t waits for right ones up to t + 6:  horizon(l) = high = 6;  horizon(r) = -low = 5
 
-Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual. With
-nanosecond timestamps the order is rounded down to microseconds, so the bound is one wider and the range stays in the residual.
+Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual. Nanosecond
+timestamps are rounded down to microseconds in the order: there the bound is one wider and the range stays residual.
 Not here: the watermark.
 """
 
@@ -20,6 +20,7 @@ from evenjoin.spec import coercion
 from evenjoin.spec.condition import Condition, Range
 from evenjoin.spec.event_time import EventTimes
 from evenjoin.spec.expr import Call, Column, Expr
+from evenjoin.spec.linear import has_nanos
 from evenjoin.spec.scope import Scope
 
 
@@ -79,8 +80,7 @@ def _is_point(t: pa.DataType) -> bool:
 
 
 def _bounded(first: Range, bound: Range, condition: Condition, scope: Scope) -> Order:
-    types = [e.type(scope.types) for e in (first.left, first.right)]
-    nanos = any(pt.is_timestamp(t) and t.unit == "ns" for t in types)
+    nanos = has_nanos(first.left, scope) or has_nanos(first.right, scope)
     low = None if bound.low is None else int(bound.low) - nanos
     high = None if bound.high is None else int(bound.high) + nanos
     enforced = () if nanos else tuple(r for r in condition.ranges if (r.left, r.right) == (first.left, first.right))

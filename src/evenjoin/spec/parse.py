@@ -3,9 +3,9 @@
     parse("o.cell = t.cell AND t.ts <= o.ts", scope)  ->  Expr
     parse_select("t.taxi AS taxi", scope)             ->  [(name, Expr)]
 
-Sugar goes away here: BETWEEN is two comparisons, IN is a chain of OR, IF and NULLIF are CASE, IS DISTINCT FROM is NOT <=>.
-Invariant: every failure is a ConditionError with the offset of the place; what is not in the tables below is refused by name,
-never passed on. Not here: what a condition means for a join (condition.py).
+Sugar goes away here: BETWEEN is two comparisons, IN a chain of OR, IF and NULLIF are CASE, IS DISTINCT FROM is NOT <=>.
+Invariant: every failure is a ConditionError with the offset of the place; what is not in the tables below is refused by
+name, never passed on. Not here: syntax (sql.py), and what a condition means for a join (condition.py).
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from decimal import Decimal
 from functools import reduce
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
-from evenjoin.errors import ConditionError
+from evenjoin.spec import sql
 from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Field, Literal
 from evenjoin.spec.scope import Scope, pointing
 from evenjoin.spec.window import interval_micros
 
 _BINARY: dict[type[exp.Expression], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.GT: ">", exp.LTE: "<=", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
-    exp.And: "AND", exp.Or: "OR", exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV",
-    exp.Like: "LIKE", exp.DPipe: "concat",
+    exp.And: "AND", exp.Or: "OR", exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
+    exp.IntDiv: "DIV", exp.Like: "LIKE", exp.DPipe: "concat",
 }  # fmt: skip
 _UNARY: dict[type[exp.Expression], str] = {
     exp.Not: "NOT", exp.Neg: "negate", exp.Abs: "abs", exp.Upper: "upper", exp.Lower: "lower", exp.Length: "length",
@@ -38,28 +36,26 @@ _TYPES: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(),
     "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "TEXT": pa.string(), "VARCHAR": pa.string(), "CHAR": pa.string(),
     "BINARY": pa.binary(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "TIMESTAMPTZ": pa.timestamp("us", "UTC"), "TIMESTAMPLTZ": pa.timestamp("us", "UTC"), "TIMESTAMPNTZ": pa.timestamp("us"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"), "TIMESTAMPLTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPNTZ": pa.timestamp("us"),
 }  # fmt: skip
 
 
 def parse(text: str, scope: Scope) -> Expr:
     """One scalar expression, typed: it evaluates without a type error on the scope's schemas."""
     with pointing(text):
-        return _typed(_tree(text), scope)
+        return _typed(sql.read(text), scope)
 
 
 def parse_select(text: str, scope: Scope) -> list[tuple[str, Expr]]:
     """One entry of a select list: (output name, expression); a star gives many."""
     with pointing(text):
-        tree = _tree(text)
-        if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
-            owner = tree.args.get("table")
-            matches = [a for a in scope.aliases if owner is None or a == owner.name] or [
-                a for a in scope.aliases if a.lower() == owner.name.lower()
-            ]
-            if not matches:
-                raise ExprError(f"unknown alias {owner.name!r}: the sides are {', '.join(scope.aliases)}", place(tree))
-            return [(c, scope.column(a, c)) for a in matches for c in scope.schemas[a].names]
+        tree = sql.read(text)
+        if isinstance(tree, exp.Star):
+            return [pair for alias in scope.aliases for pair in _all(alias, scope)]
+        if isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
+            owner = tree.args["table"]
+            return _all(scope.alias((owner.name, owner.meta.get("start"))), scope)
         if isinstance(tree, exp.Alias):
             return [(tree.alias, _typed(tree.this, scope))]
         expr = _typed(tree, scope)
@@ -68,43 +64,14 @@ def parse_select(text: str, scope: Scope) -> list[tuple[str, Expr]]:
         return [(expr.name if isinstance(expr, Field) else str(expr), expr)]
 
 
-def place(node: exp.Expression) -> int | None:
-    """The offset in the text at which a node begins, as far as sqlglot remembers."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts) if starts else None
+def _all(alias: str, scope: Scope) -> list[tuple[str, Expr]]:
+    return [(name, scope.column(alias, name)) for name in scope.schemas[alias].names]
 
 
 def _typed(tree: exp.Expression, scope: Scope) -> Expr:
     expr = _Reader(scope).read(tree)
     expr.type(scope.types)
     return expr
-
-
-def _tree(text: str) -> exp.Expression:
-    if not isinstance(text, str) or not text.strip():
-        raise ConditionError("the SQL text is empty; write a condition such as a.id = b.id")
-    try:
-        trees = sqlglot.parse(text, dialect="spark")
-    except ParseError as error:
-        raise ExprError(*_syntax(text, error)) from None
-    except TokenError:
-        raise ExprError("the text ends inside a quoted string", max(text.rfind("'"), text.rfind('"'), 0)) from None
-    if len(trees) != 1 or trees[0] is None or type(trees[0]).__name__ == "Block":
-        raise ExprError("one expression is needed, not several statements", max(text.find(";"), 0))
-    return trees[0]
-
-
-def _syntax(text: str, error: ParseError) -> tuple[str, int | None]:
-    if not error.errors:
-        return "this is not SQL", 0
-    first = error.errors[0]
-    lines = text.split("\n")
-    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
-    offset = sum(len(part) + 1 for part in lines[: line - 1]) + column - len(first.get("highlight") or " ")
-    description = str(first.get("description") or "syntax error")
-    if description.startswith("Required keyword"):
-        description = f"something is missing next to {first.get('highlight')!r}"
-    return f"this is not SQL: {description}", max(0, min(offset, len(text)))
 
 
 class _Reader:
@@ -114,14 +81,14 @@ class _Reader:
         self.scope = scope
 
     def read(self, node: exp.Expression) -> Expr:
-        kind, at = type(node), place(node)
+        kind, at = type(node), sql.place(node)
         if kind in _BINARY:
             return Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)), at)
         if kind in _UNARY:
             return self._unary(_UNARY[kind], node, at)
         special = _SPECIAL.get(kind)
         if special is None:
-            raise ExprError(_refusal(node), at)
+            raise ExprError(sql.refusal(node), at)
         return special(self, node, at)
 
     def _unary(self, name: str, node: exp.Expression, at: int | None) -> Expr:
@@ -129,9 +96,8 @@ class _Reader:
         if node.args.get("decimals") is not None or node.args.get("to") is not None:
             raise ExprError(f"{name} takes one argument here", at)
         arg = self.read(inner)
-        if name == "negate" and isinstance(arg, Literal) and isinstance(arg.value, int | float | Decimal):
-            if not isinstance(arg.value, bool):
-                return Literal(-arg.value, arg.datatype, at)
+        if name == "negate" and isinstance(arg, Literal) and type(arg.value) in (int, float, Decimal):
+            return Literal(-arg.value, arg.datatype, at)
         return Call(name, (arg,), at)
 
     def column(self, node: exp.Expression, at: int | None) -> Expr:
@@ -161,7 +127,10 @@ class _Reader:
         if isinstance(value, exp.Literal) and not isinstance(unit, exp.IntervalSpan):
             micros = interval_micros(f"{value.this} {unit.name if unit else ''}")
         if micros is None or micros.denominator != 1:
-            raise ExprError("this INTERVAL is not supported; write a constant such as INTERVAL 10 MINUTES (weeks to microseconds)", at)
+            raise ExprError(
+                "this INTERVAL is not supported; write a constant such as INTERVAL 10 MINUTES (weeks to microseconds)",
+                at,
+            )
         return Literal(int(micros), pa.duration("us"), at)
 
     def between(self, node: exp.Expression, at: int | None) -> Expr:
@@ -221,17 +190,6 @@ class _Reader:
 
     def function(self, name: str, args: list[exp.Expression | None], at: int | None) -> Expr:
         return Call(name, tuple(self.read(a) for a in args if a is not None), at)
-
-
-def _refusal(node: exp.Expression) -> str:
-    if isinstance(node, exp.Alias):
-        return "something is wrong here: an operator or AND is missing"
-    if isinstance(node, exp.Window | exp.AggFunc):
-        return "aggregates and window functions are not supported in a stream join; aggregate before or after it"
-    if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-        return "a subquery is not supported in a stream join"
-    name = node.name if isinstance(node, exp.Anonymous) else node.key
-    return f"{name.upper()} is not supported here"
 
 
 _Special = Callable[[_Reader, exp.Expression, int | None], Expr]

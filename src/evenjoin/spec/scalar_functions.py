@@ -116,7 +116,9 @@ def field(name: str, kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datu
             x = coercion.cast(x, pa.timestamp("us"))
         if not is_temporal(x.type):
             raise TypeMismatch(f"{name} takes a timestamp or date, not {x.type}")
-        return kernel(coercion.convert(x, pa.timestamp("ns" if x.type == pa.timestamp("ns") else "us"))).cast(pa.int32())
+        return kernel(coercion.convert(x, pa.timestamp("ns" if x.type == pa.timestamp("ns") else "us"))).cast(
+            pa.int32()
+        )
 
     return apply
 

@@ -2,8 +2,8 @@
 
     Scope(schemas).resolve(["o", "id"])  ->  Column("o.id")
 
-Rules, as in Spark: an exact match wins, then a match without regard to case; a name without alias must be found on exactly one
-side; further parts are fields of a struct. ``window.start`` and ``window.end`` exist when the join has a window.
+Rules, as in Spark: an exact match wins, then a match without regard to case; a name without alias must be found on
+exactly one side; further parts are fields of a struct. ``window.start`` and ``.end`` exist when the join has a window.
 
 Invariant: what ``resolve`` returns reads only columns of ``types``. Failures are ExprErrors at the part that is wrong,
 with the nearest name that exists. Not here: SQL syntax (parse.py).
@@ -51,6 +51,7 @@ class Scope:
     def resolve(self, parts: Sequence[Part]) -> Expr:
         """The column, or the field of a struct column, that a dotted name means."""
         first = parts[0]
+        found: Expr
         alias = _match(first[0], self.aliases) if len(parts) > 1 else None
         if alias is not None:
             found, rest = self._on_side(alias, parts[1]), parts[2:]
@@ -59,11 +60,20 @@ class Scope:
         elif len(parts) == 1 or self._owners(first[0]):
             found, rest = self._anywhere(first), parts[1:]
         else:
-            hint = _hint(first[0], self.aliases, f"the sides are {', '.join(self.aliases)}")
-            raise ExprError(f"unknown alias {first[0]!r}: {hint}", first[1])
+            found, rest = self._on_side(self.alias(first), parts[1]), parts[2:]
         for part in rest:
             found = self._field(found, part)
         return found
+
+    def alias(self, part: Part) -> str:
+        """The alias a name means."""
+        found = _match(part[0], self.aliases, part[1])
+        if found is not None:
+            return found
+        if part[0].lower() == WINDOW:
+            raise ExprError("this join has no window: add window=tumbling(...) or sliding(...)", part[1])
+        hint = _hint(part[0], self.aliases, f"the sides are {', '.join(self.aliases)}")
+        raise ExprError(f"unknown alias {part[0]!r}: {hint}", part[1])
 
     def column(self, alias: str, name: str, at: int | None = None) -> Column:
         """A column of one side."""
@@ -73,7 +83,9 @@ class Scope:
         names = self.schemas[alias].names
         found = _match(part[0], names, part[1])
         if found is None:
-            raise ExprError(f"no column {part[0]!r} on side {alias!r}: {_hint(part[0], names, _listing(names))}", part[1])
+            raise ExprError(
+                f"no column {part[0]!r} on side {alias!r}: {_hint(part[0], names, _listing(names))}", part[1]
+            )
         return Column(f"{alias}.{found}", part[1])
 
     def _bound(self, part: Part) -> Column:

@@ -1,6 +1,6 @@
 """The output columns of a join.
 
-    "o.id"   "t.taxi AS taxi"   "*"   "o.*"   "o.a + t.b AS total"   "window.start"   None: one struct per alias, and the window
+    "o.id"  "t.taxi AS taxi"  "*"  "o.*"  "o.a + t.b AS total"  "window.start"    None: one struct per alias, and the window
 
 Invariant: output names are unique without regard to case, as a Spark sink needs them; each Output knows its type.
 Not here: which columns a side must therefore carry (join_spec.py).
@@ -8,7 +8,7 @@ Not here: which columns a side must therefore carry (join_spec.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,10 +54,7 @@ def _check_unique(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
-            raise SpecError(f"select gives two columns named {name!r}; rename one with AS, such as 'x.{name} AS x_{name}'")
+            raise SpecError(
+                f"select gives two columns named {name!r}; rename one with AS, such as 'x.{name} AS x_{name}'"
+            )
         seen[name.lower()] = name
-
-
-def output_types(outputs: Sequence[Output]) -> Mapping[str, pa.DataType]:
-    """Name to type, in order."""
-    return {output.name: output.type for output in outputs}

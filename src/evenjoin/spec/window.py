@@ -1,11 +1,11 @@
 """Windows and durations: what the user writes as time, before it becomes time units.
 
-    tumbling("10 seconds")    sliding("1 minute", "10 seconds")    parse_duration("5 minutes 30 seconds", "timestamp") == 330_000_000
+    tumbling("10 seconds")    sliding("1 minute", "10 seconds")    parse_duration("5 min", "timestamp") == 300_000_000
 
 A *time unit* is a microsecond where event times are timestamps or dates (a bare number then means seconds),
 and the column's own integer where they are integers (a bare number is that many of them).
 
-Invariant: a duration is a whole, non-negative number of time units. Months and years have no fixed length and are refused.
+Invariant: a duration is a whole, non-negative number of time units. Months and years have no fixed length: refused.
 Not here: session windows, and which windows a tuple belongs to (the engine's business).
 """
 
@@ -57,7 +57,9 @@ class Window:
         if size <= 0 or slide <= 0:
             raise SpecError(f"window: size {self.size!r} and slide {self.slide!r} must be positive")
         if slide > size:
-            raise SpecError(f"window: slide {self.slide!r} is longer than size {self.size!r}: rows between windows would be lost")
+            raise SpecError(
+                f"window: slide {self.slide!r} is longer than size {self.size!r}: rows between windows would be lost"
+            )
         return size, slide
 
 
@@ -85,7 +87,9 @@ def parse_duration(value: Duration, unit: TimeUnit) -> int:
 def _integer_units(value: Duration) -> Fraction:
     number = _number(value)
     if number is None:
-        raise SpecError(f"duration {value!r} has no meaning for an integer event-time column; give a plain number of its units")
+        raise SpecError(
+            f"duration {value!r} has no meaning for an integer event-time column; give a plain number of its units"
+        )
     return number
 
 
@@ -99,7 +103,9 @@ def _micros(value: Duration) -> Fraction:
         micros = interval_micros(value)
         if micros is not None:
             return micros
-    raise SpecError(f"duration {value!r} is not understood; write '10 seconds', '5 minutes 30 seconds', a timedelta or seconds")
+    raise SpecError(
+        f"duration {value!r} is not understood; write '10 seconds', '5 minutes 30 seconds', a timedelta or seconds"
+    )
 
 
 def _number(value: Duration) -> Fraction | None:

@@ -1,0 +1,99 @@
+"""The arguments a user writes, checked once for both runtimes, and the embedded engine's front door."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from evenjoin.errors import SpecError
+from evenjoin.runtime.driver import Settings
+from evenjoin.runtime.local import LateOutput, LocalJoin
+from evenjoin.spec import JoinSpec, Window, build_spec, parse_duration
+from evenjoin.spec.window import Duration
+from evenjoin.strategies.base import Layout, Strategy, resolve
+
+DEFAULT_INSTANCES = 2
+
+
+class UnboundedStateWarning(UserWarning):
+    """Nothing bounds the state of a side: it grows for as long as the join runs."""
+
+
+def local(
+    schemas: Mapping[str, pa.Schema],
+    on: str | Sequence[str],
+    *,
+    how: str = "inner",
+    event_time: str | Mapping[str, str] | None = None,
+    watermark: Duration | Mapping[str, Duration] | None = None,
+    window: Window | None = None,
+    select: str | Sequence[str] | None = None,
+    strategy: str | Strategy = "hash",
+    instances: int = DEFAULT_INSTANCES,
+    late: str | LateOutput = "drop",
+    checkpoint: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> LocalJoin:
+    """Join two streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
+
+    Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function
+    of (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which it is resumed.
+    """
+    policy, output = late_policy(late)
+    spec = build_spec(
+        schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
+        late=policy, watermark_policy=settings.pop("watermark_policy", "min"),
+    )  # fmt: skip
+    return LocalJoin(spec, read_settings(spec, strategy, instances, settings), checkpoint, output)
+
+
+def late_policy(late: Any) -> tuple[str, Any]:
+    """`late=` as a policy and an output: "drop", "keep", or "side" with a callable or a path."""
+    if late in ("drop", "keep"):
+        return late, None
+    if callable(late) or isinstance(late, (str, os.PathLike)):
+        return "side", late
+    raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
+
+
+def read_settings(
+    spec: JoinSpec, strategy: str | Strategy, instances: int, more: Mapping[str, Any]
+) -> Settings:
+    """Settings from keyword arguments, with a warning for each side whose state nothing bounds."""
+    if not isinstance(instances, int) or isinstance(instances, bool) or instances < 1:
+        raise SpecError(f"instances={instances!r}: a whole number of at least 1 is needed")
+    known = {"layout", "idle_timeout", "sub_window", "merge_budget", "pair_limit", "now", "step", "worker_step"}
+    strange = sorted(set(more) - known)
+    if strange:
+        raise SpecError(f"unknown argument {strange[0]!r}; known: {', '.join(sorted(known))}")
+    values = dict(more)
+    layout: Layout = values.get("layout", "shared")
+    if layout not in ("shared", "split"):
+        raise SpecError(f"layout={layout!r}: use 'shared' or 'split'")
+    if values.get("idle_timeout") is not None:
+        values["idle_timeout"] = parse_duration(values["idle_timeout"], "timestamp") / 1e6
+    if values.get("sub_window") is not None:
+        values["sub_window"] = parse_duration(values["sub_window"], _unit(spec))
+    chosen = resolve(strategy)
+    chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
+    for alias in spec.unbounded_sides():
+        warnings.warn(
+            f"nothing bounds the state of side {alias!r}: it will grow without end. "
+            "Give event_time= and watermark= for both sides and a time bound in the condition, or a window",
+            UnboundedStateWarning,
+            stacklevel=4,
+        )
+    return Settings(strategy=chosen, instances=instances, **values)
+
+
+def _unit(spec: JoinSpec) -> Any:
+    side = spec.sides[0]
+    integer = side.event_time is not None and pa.types.is_integer(side.schema.field(side.event_time).type)
+    return "integer" if integer else "timestamp"
+
+
+Late = str | Callable[..., None]

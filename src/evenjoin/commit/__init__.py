@@ -1,0 +1,1 @@
+"""The log of commits: what makes a batch final, and what a restart begins from."""

@@ -1,0 +1,41 @@
+"""One driver per checkpoint. The second query on a folder is refused while the first one lives.
+
+On local disks and mounts a POSIX lock on `owner.lock`, which the system releases when the process dies, however it
+dies. Elsewhere the commit log itself is the fence: the second commit of a batch is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import IO
+
+from evenjoin.errors import CheckpointInUseError
+from evenjoin.state.files import Folder, LocalFolder
+
+
+class Owner:
+    """Holds a checkpoint until `release`."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._handle: IO[str] | None = None
+        if isinstance(folder, LocalFolder):
+            os.makedirs(folder.root, exist_ok=True)
+            self._handle = open(os.path.join(folder.root, "owner.lock"), "a+")
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._handle.seek(0)
+                holder = self._handle.read().strip() or "another process"
+                self._handle.close()
+                raise CheckpointInUseError(
+                    f"checkpoint {folder.root} is in use by {holder}; stop that query first, or use another folder"
+                ) from None
+            self._handle.truncate(0)
+            self._handle.write(f"process {os.getpid()}")
+            self._handle.flush()
+
+    def release(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None

@@ -1,0 +1,1 @@
+"""One join instance, one batch: store what arrives, probe what is stored, hand over the pairs."""

@@ -1,0 +1,197 @@
+"""Key columns -> one integer *code* per tuple, by which runs are sorted and tuples are placed.
+
+A code is a pure function of the key's value, so equal keys always have equal codes:
+
+* one fixed-width key (integer, boolean, date, timestamp, float, decimal up to 18 digits) is its own
+  code: an order-preserving int64. Such a codec is *exact*: equal codes are equal keys, ranges of codes
+  are ranges of keys, and integer-like columns can be rebuilt from the code instead of being stored twice.
+* anything else (strings, binary, composite or null-safe keys) is a 32-bit hash, stored as int32.
+  Two keys may share it, so the real keys are compared afterwards (see instance/verify.py).
+
+Floats: -0.0 equals 0.0 and NaN equals NaN, as in Spark SQL. Does not decide what NULL means:
+`encode` returns a mask of the tuples whose key is NULL under plain equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.signedinteger[Any]]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NULL_HASH = np.uint64(0x6E756C6C6E756C6C)
+_LONG_KEY_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCodec:
+    """How the equality key of a join becomes a code. The same value on all sides of the join."""
+
+    types: tuple[pa.DataType, ...]
+    null_safe: tuple[bool, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Equal codes mean equal keys, and codes sort like keys."""
+        return len(self.types) <= 1 and not any(self.null_safe) and all(map(is_fixed_width, self.types))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.int64) if self.exact else np.dtype(np.int32)
+
+    def encode(self, columns: Sequence[pa.Array], rows: int) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
+        """Codes of `rows` tuples, and a mask of those that can match at all (None: all can).
+
+        A tuple whose key has a NULL under `=` matches nothing; under `<=>` NULL is a value.
+        """
+        valid: npt.NDArray[np.bool_] | None = None
+        for column, safe in zip(columns, self.null_safe, strict=True):
+            if column.null_count and not safe:
+                ok = np.asarray(column.is_valid())
+                valid = ok if valid is None else valid & ok
+        if not columns:
+            return np.zeros(rows, np.int64), None
+        if self.exact:
+            return ordered_int64(columns[0]), valid
+        hashed = hash_column(columns[0])
+        for column in columns[1:]:
+            hashed = mix64(hashed * _GOLDEN ^ hash_column(column))
+        return (hashed >> np.uint64(32)).astype(np.uint32).view(np.int32), valid
+
+
+def is_fixed_width(type_: pa.DataType) -> bool:
+    """Whether values of this type have an order-preserving int64."""
+    return (
+        (pa.types.is_integer(type_) and type_ != pa.uint64())
+        or pa.types.is_boolean(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_date(type_)
+        or pa.types.is_timestamp(type_)
+        or (pa.types.is_decimal128(type_) and type_.precision <= 18)
+    )
+
+
+def ordered_int64(column: pa.Array) -> I64:
+    """Order-preserving int64 of a fixed-width column. NULL gives an arbitrary value. O(n)."""
+    type_ = column.type
+    if pa.types.is_decimal128(type_):
+        words = np.frombuffer(column.buffers()[1], np.int64)
+        return words[2 * column.offset : 2 * (column.offset + len(column)) : 2]
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(0).cast(pa.int32()).cast(type_))
+    if pa.types.is_floating(type_):
+        floats = np.asarray(column.cast(pa.float64())) + 0.0
+        floats = np.where(np.isnan(floats), np.nan, floats)
+        bits = floats.view(np.int64)
+        return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    if pa.types.is_boolean(type_):
+        column = column.cast(pa.int8())
+    if pa.types.is_date32(type_):
+        column = column.cast(pa.int32())
+    return np.asarray(column.cast(pa.int64()))
+
+
+def from_ordered_int64(codes: I64, type_: pa.DataType) -> pa.Array:
+    """Inverse of `ordered_int64` for the types `is_rebuildable` accepts."""
+    column = pa.array(codes)
+    if pa.types.is_date32(type_):
+        return column.cast(pa.int32()).cast(type_)
+    return column.cast(type_)
+
+
+def is_rebuildable(type_: pa.DataType) -> bool:
+    """Whether a column of this type can be rebuilt from its code alone."""
+    return (
+        (pa.types.is_integer(type_) and type_ != pa.uint64())
+        or pa.types.is_boolean(type_)
+        or pa.types.is_date(type_)
+        or pa.types.is_timestamp(type_)
+    )
+
+
+def mix64(values: npt.NDArray[Any]) -> U64:
+    """The finaliser of splitmix64: a bijection on 64 bits in which every input bit moves every output bit."""
+    x = values.astype(np.uint64)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def bucket_of(codes: Codes, buckets: int) -> I64:
+    """Hash bucket in [0, buckets) of each code: multiply-shift of the mixed code. O(n)."""
+    mixed = mix64(codes.astype(np.int64).view(np.uint64) + _GOLDEN) >> np.uint64(32)
+    return ((mixed * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
+
+
+def positions(codes: Codes, times: I64 | None, side: int, first_ordinal: int, stream: int) -> npt.NDArray[np.uint32]:
+    """The position `u` of each tuple: uniform uint32, a function of the tuple's content and its ordinal.
+
+    `stream` tells apart the parts (dispatch tasks) of one batch, `first_ordinal` continues within a part.
+    """
+    ordinals = np.arange(first_ordinal, first_ordinal + len(codes), dtype=np.uint64)
+    seed = np.uint64((stream * 2 + 1) << 33 | side)
+    mixed = mix64(ordinals * _GOLDEN + seed) ^ codes.astype(np.int64).view(np.uint64)
+    if times is not None:
+        mixed = mix64(mixed) ^ times.view(np.uint64)
+    return (mix64(mixed) >> np.uint64(32)).astype(np.uint32)
+
+
+def hash_column(column: pa.Array) -> U64:
+    """64-bit hash of each value; NULL has a hash of its own. O(bytes)."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if is_fixed_width(column.type):
+        hashed = mix64(ordered_int64(column).view(np.uint64) + _GOLDEN)
+    elif pa.types.is_decimal128(column.type):
+        words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)
+        words = words[column.offset : column.offset + len(column)]
+        hashed = mix64(mix64(words[:, 0] + _GOLDEN) ^ words[:, 1])
+    elif column.type == pa.uint64():
+        hashed = mix64(np.asarray(pc.fill_null(column, 0)) + _GOLDEN)
+    else:
+        hashed = _hash_bytes(column.cast(pa.large_binary()))
+    if column.null_count:
+        hashed = np.where(np.asarray(column.is_null()), _NULL_HASH, hashed)
+    return hashed
+
+
+def _hash_bytes(column: pa.LargeBinaryArray) -> U64:
+    """Hash of byte strings, eight bytes a step for all values at once; long ones go one by one."""
+    rows = len(column)
+    _, offsets_buffer, data_buffer = column.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[column.offset : column.offset + rows + 1]
+    if rows == 0 or data_buffer is None:
+        return mix64(np.full(rows, _GOLDEN, np.uint64))
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.zeros(last - first + 8, np.uint8)
+    data[:-8] = np.frombuffer(data_buffer, np.uint8)[first:last]
+    words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+    starts, lengths = offsets[:-1] - first, np.diff(offsets)
+    hashed = mix64(lengths.view(np.uint64) + _GOLDEN)
+    for done in range(0, min(int(lengths.max()), _LONG_KEY_BYTES), 8):
+        rows_left = np.flatnonzero(lengths > done)
+        left = np.minimum(lengths[rows_left] - done, 8).astype(np.uint64)
+        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - left * np.uint64(8))
+        hashed[rows_left] = mix64(hashed[rows_left] * _GOLDEN ^ (words[starts[rows_left] + done] & mask))
+    for row in np.flatnonzero(lengths > _LONG_KEY_BYTES):
+        tail = data[starts[row] + _LONG_KEY_BYTES : starts[row] + lengths[row]].tobytes()
+        hashed[row] ^= _hash_long(tail)
+    return hashed
+
+
+def _hash_long(tail: bytes) -> np.uint64:
+    from hashlib import blake2b
+
+    return np.uint64(int.from_bytes(blake2b(tail, digest_size=8).digest(), "little"))

@@ -1,0 +1,107 @@
+"""Probe sorted runs: for each probing tuple the range of stored positions it matches.
+
+A run is sorted by (code, time). A probe with code c and time bounds [a, b] matches exactly the positions
+between the first (c, >= a) and the first (c, > b): two binary searches. Probes come sorted by code too, so
+each distinct code is searched once, however hot it is, and the searches walk forward through the run.
+
+    run     code  3 3 3 7 7 9          probe (7, times 20..30)
+            time  1 5 9 2 25 4    ->   [4, 5)
+
+Cost O(distinct probe codes * log run + probes * log group), independent of how much is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenjoin.kernels.hashing import Codes, I64
+from evenjoin.kernels.sorting import expand
+
+
+class Ranges(NamedTuple):
+    """For each probing row the stored positions [start, stop); rows without a match are left out."""
+
+    rows: I64
+    start: I64
+    stop: I64
+
+    @property
+    def pairs(self) -> int:
+        return int((self.stop - self.start).sum())
+
+
+class Probes(NamedTuple):
+    """Probing tuples sorted by code: `codes[starts[g]]` is the code of group g. Time bounds are closed."""
+
+    codes: Codes
+    starts: I64
+    low: I64 | None
+    high: I64 | None
+
+
+def code_ranges(run: Codes, groups: Codes) -> tuple[I64, I64, I64]:
+    """Which of the sorted distinct codes occur in the sorted run, and where: (hits, start, stop)."""
+    if len(run) == 0 or len(groups) == 0:
+        return (np.zeros(0, np.int64),) * 3
+    first, last = np.searchsorted(groups, run[0], "left"), np.searchsorted(groups, run[-1], "right")
+    wanted = groups[first:last]
+    start = np.searchsorted(run, wanted, "left")
+    hit = np.flatnonzero(run[np.minimum(start, len(run) - 1)] == wanted)
+    start = start[hit]
+    return hit + first, start, np.searchsorted(run, wanted[hit], "right")
+
+
+def ranges(run_codes: Codes, run_times: I64 | None, probes: Probes, time_span: tuple[int, int] | None = None) -> Ranges:
+    """Matching ranges of every probing row. `time_span` (least and greatest time of the run) spares searches."""
+    groups, start, stop = code_ranges(run_codes, probes.codes[probes.starts[:-1]])
+    return narrow(run_times, probes, groups, start, stop, time_span)
+
+
+def narrow(
+    run_times: I64 | None, probes: Probes, groups: I64, start: I64, stop: I64, time_span: tuple[int, int] | None
+) -> Ranges:
+    """From matching codes to matching rows: repeat each group's range for its rows, then cut it by time."""
+    sizes = probes.starts[groups + 1] - probes.starts[groups]
+    rows = expand(probes.starts[groups], sizes)
+    start, stop = np.repeat(start, sizes), np.repeat(stop, sizes)
+    if run_times is not None and len(rows):
+        low_time, high_time = time_span or (-(2**63), 2**63 - 1)
+        if probes.low is not None and int(probes.low.max()) > low_time:
+            start = bisect(run_times, start, stop, probes.low[rows], "left")
+        if probes.high is not None and int(probes.high.min()) < high_time:
+            stop = bisect(run_times, start, stop, probes.high[rows], "right")
+    some = stop > start
+    return Ranges(rows[some], start[some], stop[some])
+
+
+def bisect(values: I64, start: I64, stop: I64, needles: I64, side: str) -> I64:
+    """`searchsorted` of each needle within its own range [start, stop) of `values`. O(n log longest range)."""
+    low, high = start.astype(np.int64), stop.astype(np.int64)
+    active = np.flatnonzero(low < high)
+    while len(active):
+        middle = (low[active] + high[active]) >> 1
+        at, needle = values[middle], needles[active]
+        right = at < needle if side == "left" else at <= needle
+        low[active] = np.where(right, middle + 1, low[active])
+        high[active] = np.where(right, high[active], middle)
+        active = active[low[active] < high[active]]
+    return low
+
+
+def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """All (probing row, stored position) pairs in chunks of at most `limit` pairs: memory stays bounded."""
+    counts = found.stop - found.start
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for begin in range(0, total, limit):
+        end = min(begin + limit, total)
+        first, last = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(ends, end, "left"))
+        chunk = slice(first, last + 1)
+        start, stop = found.start[chunk].copy(), found.stop[chunk].copy()
+        start[0] += begin - (int(ends[first]) - int(counts[first]))
+        stop[-1] -= int(ends[last]) - end
+        yield np.repeat(found.rows[chunk], stop - start), expand(start, stop - start)

@@ -1,0 +1,46 @@
+"""Order of a run: by code, then by time.
+
+When code and time spans fit into 64 bits together they are packed into one integer and sorted once
+(a quarter of the cost of two stable sorts); otherwise `np.lexsort`. Ties have no defined order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenjoin.kernels.hashing import Codes, I64
+
+
+def run_order(codes: Codes, times: I64 | None) -> npt.NDArray[np.intp]:
+    """Permutation that sorts tuples by (code, time). O(n log n)."""
+    if times is None or len(codes) < 2:
+        return np.argsort(codes)
+    low_code, low_time = int(codes.min()), int(times.min())
+    code_span, time_span = int(codes.max()) - low_code, int(times.max()) - low_time
+    time_bits = time_span.bit_length()
+    if code_span.bit_length() + time_bits > 63:
+        return np.lexsort((times, codes))
+    packed = ((codes.astype(np.int64) - low_code) << time_bits) | (times - low_time)
+    return np.argsort(packed)
+
+
+def group_starts(codes: Codes) -> I64:
+    """Where each distinct code begins in sorted `codes`, plus the length at the end. O(n)."""
+    if len(codes) == 0:
+        return np.zeros(1, np.int64)
+    changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    return np.concatenate([[0], changes, [len(codes)]]).astype(np.int64)
+
+
+def expand(starts: I64, counts: I64) -> I64:
+    """Concatenation of the ranges [start, start + count). O(sum of counts)."""
+    total = int(counts.sum())
+    shift = starts - np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return np.arange(total, dtype=np.int64) + np.repeat(shift, counts)
+
+
+def as_int64(values: npt.NDArray[Any]) -> I64:
+    return np.ascontiguousarray(values, np.int64)

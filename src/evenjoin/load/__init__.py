@@ -1,0 +1,1 @@
+"""Receipts of the tasks, folded into a load report: what each instance holds and does."""

@@ -1,0 +1,73 @@
+"""place(table, side, codes, u) -> the instances each tuple goes to, and its role at each.
+
+The one placement function: the dispatcher, migrations, the check of stored state, the simulator and the tests all
+call it. Deterministic and vectorised; cost O(tuples * log(table) + messages).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenjoin.kernels.hashing import Codes, I64, bucket_of
+from evenjoin.kernels.sorting import expand
+from evenjoin.placement.table import Compiled, RoutingTable
+from evenjoin.placement.topology import Role
+
+
+class Placement(NamedTuple):
+    """One message per entry: tuple `row` goes to `instance` with `role`. Rows ascend."""
+
+    row: npt.NDArray[np.int64]
+    instance: npt.NDArray[np.int32]
+    role: npt.NDArray[np.uint8]
+
+    def only(self, role: Role) -> Placement:
+        keep = (self.role & int(role)) != 0
+        return Placement(self.row[keep], self.instance[keep], self.role[keep])
+
+
+def place(table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32]) -> Placement:
+    """Where every tuple of `side` goes. At most one message per (tuple, instance): roles are OR-ed."""
+    flat = table.compiled
+    slot = _slot(flat, table.sides, side, regions_of(table, codes), u)
+    count = flat.target[slot + 1] - flat.target[slot]
+    if len(count) and count.max() == 1:
+        rows, at = np.arange(len(codes), dtype=np.int64), flat.target[slot]
+    else:
+        rows = np.repeat(np.arange(len(codes), dtype=np.int64), count)
+        at = expand(flat.target[slot], count)
+    return Placement(rows, flat.instance[at], flat.role[at])
+
+
+def stored_here(
+    table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32], instance: int
+) -> npt.NDArray[np.bool_]:
+    """Which of the tuples the table stores on this instance."""
+    where = place(table, side, codes, u)
+    here = (where.instance == instance) & ((where.role & int(Role.STORE)) != 0)
+    mask = np.zeros(len(codes), np.bool_)
+    mask[where.row[here]] = True
+    return mask
+
+
+def regions_of(table: RoutingTable, codes: Codes) -> I64:
+    """The region that takes each code: its own if the code has one, else its bucket's."""
+    flat = table.compiled
+    regions = flat.region_of_bucket[bucket_of(codes, table.buckets)]
+    if len(flat.key_codes):
+        wide = codes.astype(np.int64)
+        found = np.minimum(np.searchsorted(flat.key_codes, wide), len(flat.key_codes) - 1)
+        regions = np.where(flat.key_codes[found] == wide, flat.key_regions[found], regions)
+    return regions
+
+
+def _slot(flat: Compiled, sides: int, side: int, regions: I64, u: npt.NDArray[np.uint32]) -> I64:
+    index = regions * sides + side
+    first = flat.first_slot[index]
+    if len(flat.first_slot) == len(flat.slot_start) + 1:  # one slot everywhere: `u` decides nothing
+        return first
+    needle = (index.astype(np.uint64) << np.uint64(32)) | u.astype(np.uint64)
+    return np.searchsorted(flat.slot_start, needle, "right").astype(np.int64) - 1

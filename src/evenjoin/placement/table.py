@@ -1,0 +1,163 @@
+"""The routing table: a frozen, versioned value that says where every tuple is stored and what it probes.
+
+A table is a list of *regions*. A region says which tuples it takes and how its units are laid out (a topology):
+
+    version 7, 4 instances, 8 buckets
+      Buckets(0..7 without 5)   Biclique R on 0, S on 0 ...     the initial hash table, one region a bucket
+      Keys(42)                  Biclique R on 3, S on 1         a migrated key (FastJoin)
+      Keys(77)                  Biclique R on 0 1 2, S on 3     a split key (D-JB)
+
+A tuple is looked up by its key's code: first among the keys of `Keys` regions, then by its hash bucket. So a key
+that has a region of its own leaves its bucket's region, and exactly one region takes any given code.
+
+`compiled` is the same table as flat arrays, for `place`. Every strategy of every paper ends here; nothing
+downstream knows which strategy made the table. Tables are compared and stored by content (`digest`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenjoin.placement.topology import Slot, Topology, topology_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The tuples whose code hashes to one of these buckets, unless a `Keys` region takes their code."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The tuples with one of these codes."""
+
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    takes: Buckets | Keys
+    topology: Topology
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """Where tuples live. `origin` names the strategy and settings that made the initial table."""
+
+    version: int
+    instances: int
+    sides: int
+    buckets: int
+    regions: tuple[Region, ...]
+    origin: str = ""
+
+    def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
+        """The next version, or this very object if nothing changes."""
+        return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        return _compile(self)
+
+    @cached_property
+    def digest(self) -> str:
+        return f"{zlib.crc32(json.dumps(self.to_json(), sort_keys=True).encode()):08x}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "instances": self.instances,
+            "sides": self.sides,
+            "buckets": self.buckets,
+            "origin": self.origin,
+            "regions": [
+                {
+                    ("buckets" if isinstance(region.takes, Buckets) else "keys"): list(
+                        region.takes.ids if isinstance(region.takes, Buckets) else region.takes.codes
+                    ),
+                    "topology": region.topology.to_json(),
+                }
+                for region in self.regions
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RoutingTable:
+        regions = tuple(
+            Region(
+                Buckets(tuple(item["buckets"])) if "buckets" in item else Keys(tuple(item["keys"])),
+                topology_from_json(item["topology"]),
+            )
+            for item in data["regions"]
+        )
+        return cls(data["version"], data["instances"], data["sides"], data["buckets"], regions, data["origin"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travels to the tasks with its arrays compiled, without its digest."""
+        return {**self.__dict__, "compiled": self.compiled}
+
+
+class Compiled(NamedTuple):
+    """A table as arrays. Slot k of (region, side) starts at `slot_start[k] = (region * sides + side) << 32 | u`;
+    its targets are `instance[target[k]:target[k+1]]` with their roles."""
+
+    region_of_bucket: npt.NDArray[np.int64]
+    key_codes: npt.NDArray[np.int64]
+    key_regions: npt.NDArray[np.int64]
+    slot_start: npt.NDArray[np.uint64]
+    first_slot: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    instance: npt.NDArray[np.int32]
+    role: npt.NDArray[np.uint8]
+
+
+def _compile(table: RoutingTable) -> Compiled:
+    region_of_bucket = np.full(table.buckets, -1, np.int64)
+    codes: list[int] = []
+    code_regions: list[int] = []
+    starts: list[int] = []
+    first_slot = [0]
+    targets: list[tuple[tuple[int, int], ...]] = []
+    slots_of: dict[tuple[Topology, int], tuple[Slot, ...]] = {}
+    for number, region in enumerate(table.regions):
+        if isinstance(region.takes, Buckets):
+            region_of_bucket[list(region.takes.ids)] = number
+        else:
+            codes.extend(region.takes.codes)
+            code_regions.extend([number] * len(region.takes.codes))
+        for side in range(table.sides):
+            key = (region.topology, side)
+            slots = slots_of.get(key) or slots_of.setdefault(key, region.topology.slots(side))
+            starts.extend(_bounds(number * table.sides + side, slots))
+            targets.extend(slot.targets for slot in slots)
+            first_slot.append(len(targets))
+    order = np.argsort(np.array(codes, np.int64), kind="stable")
+    flat = [target for slot in targets for target in slot]
+    return Compiled(
+        region_of_bucket,
+        np.array(codes, np.int64)[order],
+        np.array(code_regions, np.int64)[order],
+        np.array(starts, np.uint64),
+        np.array(first_slot, np.int64),
+        np.cumsum([0] + [len(slot) for slot in targets]).astype(np.int64),
+        np.array([instance for instance, _ in flat], np.int32),
+        np.array([int(role) for _, role in flat], np.uint8),
+    )
+
+
+def _bounds(index: int, slots: tuple[Slot, ...]) -> list[int]:
+    """Where each slot's share of `u` begins, below the (region, side) index. Integers: the same on every machine."""
+    total = sum(slot.weight for slot in slots)
+    begin, out = 0.0, []
+    for slot in slots:
+        out.append(index << 32 | min(int(begin / total * 2**32), 2**32 - 1))
+        begin += slot.weight
+    return out

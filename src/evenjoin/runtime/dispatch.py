@@ -1,0 +1,175 @@
+"""Dispatch: rows of one side -> tuples with code, time and position -> one piece per instance.
+
+    filter -> event time -> windows -> late? -> key code -> u -> place -> scatter
+
+Both runtimes run this same class, one object per dispatch task and batch. Pure but for its running ordinal: the same
+rows in the same order give the same pieces, so a task that is retried sends what it sent before.
+A tuple that can match nothing (its own filter fails, a NULL key under `=`, no time in a bounded join) is counted and
+dropped here. A late one is dropped, kept or set aside, as the join's `late` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenjoin.kernels.hashing import Codes, I64, positions
+from evenjoin.kernels.scatter import scatter
+from evenjoin.load.receipt import Intake
+from evenjoin.placement.place import place
+from evenjoin.placement.table import RoutingTable
+from evenjoin.spec import JoinSpec
+from evenjoin.state.layout import CODE, POSITION, ROLE, TIME, Layout
+
+Piece = tuple[int, pa.RecordBatch]
+"""(instance, its tuples)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    pieces: list[Piece]
+    late: pa.RecordBatch | None
+    intake: Intake
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows on their way: arrays of one length."""
+
+    columns: dict[str, pa.Array]
+    times: I64 | None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def take(self, rows: npt.NDArray[Any]) -> _Rows:
+        picked = pa.array(rows)
+        return _Rows(
+            {name: pc.take(column, picked) for name, column in self.columns.items()},
+            None if self.times is None else self.times[rows],
+        )
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+
+class Dispatcher:
+    """Dispatches the rows that one task reads of one batch. `stream` tells the tasks of a batch apart."""
+
+    def __init__(
+        self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int
+    ) -> None:
+        self._spec, self._layouts, self._table = spec, layouts, table
+        self._watermark, self._stream = watermark, stream
+        self._ordinal = 0
+
+    def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
+        """Send these rows of a side. Columns are the side's own names."""
+        spec, alias = self._spec.sides[side], self._spec.sides[side].alias
+        total = data.num_rows
+        if total == 0:
+            return Dispatched([], None, Intake())
+        rows = _Rows({f"{alias}.{name}": data.column(name) for name in spec.columns}, None)
+        latest, timeless = self._read_times(side, rows)
+        if spec.filter is not None:
+            passed = pc.fill_null(spec.filter.evaluate(rows.columns, total), False)
+            timeless = timeless | ~np.asarray(passed)
+        matchable = rows.keep(~timeless)
+        rows, late = self._split_late(side, matchable)
+        codes, valid = self._codes(side, rows)
+        if valid is not None:
+            rows, codes = rows.keep(valid), codes[valid]
+        late_rows = 0 if late is None else late.num_rows
+        unmatchable = int(timeless.sum()) + (0 if valid is None else int((~valid).sum()))
+        intake = Intake(total, late_rows, unmatchable, latest)
+        pieces = self._send(side, rows, codes)
+        return Dispatched(pieces, late if self._spec.late == "side" and late_rows else None, intake)
+
+    def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:
+        """Fill in the times; the latest event time; which rows cannot match because they have none."""
+        spec = self._spec.sides[side]
+        nowhere = np.zeros(len(rows), np.bool_)
+        if spec.order is None:
+            return None, nowhere
+        times = spec.order.evaluate(rows.columns, len(rows))
+        if times.null_count:
+            missing = np.asarray(times.is_null())
+            latest = pc.max(times).as_py()
+            rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
+            bounded = self._spec.window is not None or self._spec.low is not None or self._spec.high is not None
+            return (latest if spec.event_time else None), missing if bounded else nowhere
+        rows.times = np.asarray(times, dtype=np.int64)
+        return (int(rows.times.max()) if spec.event_time else None), nowhere
+
+    def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, pa.RecordBatch | None]:
+        """Rows that are in time, once per window they belong to, and the late ones (late in all their windows)."""
+        count = len(rows)
+        sources = np.arange(count)
+        if self._spec.window is not None and rows.times is not None:
+            sources, starts = windows_of(rows.times, *self._spec.window)
+            windowed = rows.take(sources) if len(sources) != count or self._spec.window[0] != self._spec.window[1] else rows
+            windowed = replace(windowed, times=starts)
+        else:
+            windowed = rows
+        lateness = self._spec.sides[side].lateness
+        if self._watermark is None or lateness is None or windowed.times is None or self._spec.late == "keep":
+            return windowed, None
+        late = windowed.times + lateness <= self._watermark
+        if not late.any():
+            return windowed, None
+        in_time = np.zeros(count, np.bool_)
+        in_time[sources[~late]] = True
+        names = [n.split(".", 1)[1] for n in rows.columns]
+        dropped = pa.RecordBatch.from_arrays(list(rows.columns.values()), names=names)
+        return windowed.keep(~late), dropped.filter(pa.array(~in_time))
+
+    def _codes(self, side: int, rows: _Rows) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
+        codec = self._layouts[side].codec
+        if not self._spec.sides[side].keys and rows.times is not None and self._spec.window is not None:
+            return rows.times, None
+        keys = [_contiguous(key.evaluate(rows.columns, len(rows))) for key in self._spec.sides[side].keys]
+        return codec.encode(keys, len(rows))
+
+    def _send(self, side: int, rows: _Rows, codes: Codes) -> list[Piece]:
+        count = len(codes)
+        if count == 0:
+            return []
+        layout, times = self._layouts[side], rows.times
+        u = positions(codes, times, side, self._ordinal, self._stream)
+        self._ordinal += count
+        where = place(self._table, side, codes, u)
+        out = scatter(where.row, where.instance, where.role, self._table.instances)
+        picked = pa.array(out.rows)
+        arrays: list[pa.Array] = [pa.array(codes[out.rows])]
+        if layout.timed == "timed":
+            assert times is not None
+            arrays.append(pa.array(times[out.rows]))
+        arrays.append(pa.array(u[out.rows]))
+        for field in layout.stored:
+            arrays.append(pc.take(rows.columns[f"{layout.alias}.{field.name}"], picked, boundscheck=False))
+        batch = pa.RecordBatch.from_arrays([*arrays, pa.array(out.roles)], schema=layout.wire)
+        return [
+            (int(instance), batch.slice(start, stop - start))
+            for instance, start, stop in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
+        ]
+
+
+def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:
+    """Each time's windows [start, start + size): row numbers and window starts, starts multiples of `slide`."""
+    last = np.floor_divide(times, slide) * slide
+    rows, starts = [], []
+    for back in range(-(-size // slide)):
+        start = last - back * slide
+        inside = start + size > times
+        rows.append(np.flatnonzero(inside))
+        starts.append(start[inside])
+    return np.concatenate(rows).astype(np.int64), np.concatenate(starts)
+
+
+def _contiguous(array: Any) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -1,0 +1,65 @@
+"""SQL text to a sqlglot tree, and places in the text.
+
+    read("a.id = b.id AND", ...)  ->  ConditionError: something is missing next to 'AND', with a caret under it
+
+Invariant: what comes back is one expression; what does not parse is an ExprError with the offset of the place.
+Not here: what the tree means (parse.py).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from evenjoin.errors import SpecError
+from evenjoin.spec.expr import ExprError
+
+
+def read(text: str) -> exp.Expression:
+    """The tree of one expression in Spark's SQL."""
+    if not isinstance(text, str) or not text.strip():
+        raise SpecError("the SQL text is empty; write an expression such as a.id = b.id")
+    try:
+        trees = sqlglot.parse(text, dialect="spark")
+    except ParseError as error:
+        raise ExprError(*_syntax(text, error)) from None
+    except TokenError:
+        quotes = max(text.rfind("'"), text.rfind('"'), text.rfind("`"), 0)
+        raise ExprError("this is not SQL: the text ends inside quotes or a comment", quotes) from None
+    if len(trees) != 1 or trees[0] is None or type(trees[0]).__name__ == "Block":
+        raise ExprError("one expression is needed, not several statements", max(text.find(";"), 0))
+    return cast(exp.Expression, trees[0])
+
+
+def place(node: exp.Expression) -> int | None:
+    """The offset in the text at which a node begins, as far as sqlglot remembers."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) if starts else None
+
+
+def refusal(node: exp.Expression) -> str:
+    """Why a node that nobody reads is not supported."""
+    if isinstance(node, exp.Alias):
+        return "this is not a condition: an operator such as AND is missing, or a name was given with AS"
+    if isinstance(node, exp.Window | exp.AggFunc):
+        return "aggregates and window functions are not supported in a stream join; aggregate before or after it"
+    if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+        return "a subquery is not supported in a stream join"
+    name = node.name if isinstance(node, exp.Anonymous) else node.key
+    return f"{name.upper()} is not supported in a stream join; compute it as a column before the join"
+
+
+def _syntax(text: str, error: ParseError) -> tuple[str, int | None]:
+    if not error.errors:
+        return "this is not SQL", 0
+    first = error.errors[0]
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    highlight = str(first.get("highlight") or " ")
+    before = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
+    description = str(first.get("description") or "syntax error")
+    if description.startswith("Required keyword"):
+        description = f"something is missing next to {highlight!r}"
+    return f"this is not SQL: {description}", max(0, min(before + column - len(highlight), len(text)))

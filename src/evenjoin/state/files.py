@@ -1,0 +1,205 @@
+"""A checkpoint's folder: the few operations on files the engine needs, on memory, local disk and pyarrow.fs.
+
+Contract of every folder:
+
+* `write` makes a whole file appear or none (a reader never sees half of it), replacing an old one.
+* `create` is `write` that refuses, returning False, when the name is taken.
+* `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible.
+* names are relative, with `/`; folders need not be made first; a missing file raises FileNotFoundError.
+
+Not guaranteed on object stores: `create` there is check-then-write, so two drivers on one checkpoint are told apart
+by the owner file (commit/owner.py), not by the store.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+
+@runtime_checkable
+class Folder(Protocol):
+    """See the module's contract."""
+
+    def load(self, name: str) -> pa.Buffer: ...
+    def write(self, name: str, data: bytes | pa.Buffer) -> None: ...
+    def create(self, name: str, data: bytes) -> bool: ...
+    def names(self, folder: str) -> list[str]: ...
+    def delete(self, name: str) -> None: ...
+    def delete_folder(self, folder: str) -> None: ...
+
+
+def open_folder(location: str | os.PathLike[str]) -> Folder:
+    """The folder at a path or URI (`ck`, `file:/ck`, `s3://bucket/ck`, `hdfs://...`)."""
+    text = os.fspath(location)
+    if "://" not in text and not text.startswith("file:"):
+        return LocalFolder(os.path.abspath(text))
+    if text.startswith("file:"):
+        return LocalFolder("/" + text[len("file:") :].lstrip("/"))
+    filesystem, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
+    return RemoteFolder(filesystem, path)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A folder on this machine (or a shared mount)."""
+
+    root: str
+
+    def load(self, name: str) -> pa.Buffer:
+        path = self._path(name)
+        if os.path.getsize(path) == 0:
+            return pa.py_buffer(b"")
+        with pa.memory_map(path) as mapped:
+            return mapped.read_buffer()
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        part = self._write_part(name, data)
+        os.replace(part, self._path(name))
+
+    def create(self, name: str, data: bytes) -> bool:
+        part = self._write_part(name, data, sync="fsync")
+        try:
+            os.link(part, self._path(name))
+            return True
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(part)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(n for n in os.listdir(self._path(folder)) if not n.endswith(".part"))
+        except FileNotFoundError:
+            return []
+
+    def delete(self, name: str) -> None:
+        Path(self._path(name)).unlink(missing_ok=True)
+
+    def delete_folder(self, folder: str) -> None:
+        shutil.rmtree(self._path(folder), ignore_errors=True)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, name)
+
+    def _write_part(self, name: str, data: bytes | pa.Buffer, sync: str = "") -> str:
+        path = self._path(name)
+        part = f"{path}.{uuid.uuid4().hex}.part"
+        try:
+            handle = open(part, "xb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            handle = open(part, "xb")
+        try:
+            with handle:
+                handle.write(memoryview(data))
+                if sync:
+                    handle.flush()
+                    os.fsync(handle.fileno())
+        except BaseException:
+            os.unlink(part)
+            raise
+        return part
+
+
+@dataclass(slots=True)
+class MemoryFolder:
+    """A folder in this process: state of the embedded engine without a checkpoint."""
+
+    files: dict[str, pa.Buffer] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self, name: str) -> pa.Buffer:
+        try:
+            return self.files[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        self.files[name] = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        with self._lock:
+            if name in self.files:
+                return False
+            self.write(name, data)
+            return True
+
+    def names(self, folder: str) -> list[str]:
+        start = folder.rstrip("/") + "/"
+        return sorted({n[len(start) :].split("/")[0] for n in self.files if n.startswith(start)})
+
+    def delete(self, name: str) -> None:
+        self.files.pop(name, None)
+
+    def delete_folder(self, folder: str) -> None:
+        for name in [n for n in self.files if n.startswith(folder.rstrip("/") + "/")]:
+            del self.files[name]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFolder:
+    """A folder on a pyarrow file system. Segments are copied to this machine's disk once and mapped from there."""
+
+    filesystem: pafs.FileSystem
+    root: str
+
+    def load(self, name: str) -> pa.Buffer:
+        if not name.endswith(".arrow"):
+            with self.filesystem.open_input_stream(self._path(name)) as stream:
+                return pa.py_buffer(stream.read())
+        cached = self._cache() / name.replace("/", "-")
+        if not cached.exists():
+            part = cached.with_suffix(f".{uuid.uuid4().hex}.part")
+            with self.filesystem.open_input_stream(self._path(name)) as stream, open(part, "xb") as out:
+                shutil.copyfileobj(stream, out, 1 << 22)
+            os.replace(part, cached)
+        return LocalFolder(str(cached.parent)).load(cached.name)
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        path = self._path(name)
+        self.filesystem.create_dir(os.path.dirname(path), recursive=True)
+        part = f"{path}.{uuid.uuid4().hex}.part"
+        with self.filesystem.open_output_stream(part) as out:
+            out.write(data)
+        self.filesystem.move(part, path)
+
+    def create(self, name: str, data: bytes) -> bool:
+        if self.filesystem.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
+            return False
+        self.write(name, data)
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        selector = pafs.FileSelector(self._path(folder), allow_not_found=True)
+        found = (info.base_name for info in self.filesystem.get_file_info(selector))
+        return sorted(n for n in found if not n.endswith(".part"))
+
+    def delete(self, name: str) -> None:
+        (self._cache() / name.replace("/", "-")).unlink(missing_ok=True)
+        if self.filesystem.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
+            self.filesystem.delete_file(self._path(name))
+
+    def delete_folder(self, folder: str) -> None:
+        if self.filesystem.get_file_info(self._path(folder)).type != pafs.FileType.NotFound:
+            self.filesystem.delete_dir(self._path(folder))
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def _cache(self) -> Path:
+        """This machine's cache of the checkpoint's segments."""
+        mark = f"{self.filesystem.type_name}:{self.root}"
+        cache = Path(tempfile.gettempdir()) / f"evenjoin-cache-{zlib.crc32(mark.encode()):08x}"
+        cache.mkdir(exist_ok=True)
+        return cache

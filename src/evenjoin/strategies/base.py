@@ -1,0 +1,96 @@
+"""What a strategy is, and the registry of their names.
+
+A strategy is a frozen value with two pure functions:
+
+    initial(instances, sides, layout) -> table            where tuples live before anything is known
+    plan(report, table)               -> table | None     a better table for the load seen, or nothing
+
+Planners only suggest: the driver checks the table, owns the guards (cool-down, gain, budget) and the migration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from evenjoin.errors import SpecError
+from evenjoin.placement.table import RoutingTable
+
+if TYPE_CHECKING:
+    from evenjoin.load.report import LoadReport
+
+Layout = Literal["shared", "split"]
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """An initial table and a planner."""
+
+    @property
+    def origin(self) -> str:
+        """Name and settings that shape the initial table, e.g. `contrand(groups=6)`."""
+        ...
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable: ...
+
+    def plan(self, report: LoadReport, table: RoutingTable) -> RoutingTable | None: ...
+
+
+_REGISTRY: dict[str, Callable[..., Strategy]] = {}
+
+
+def register(name: str) -> Callable[[type], type]:
+    """Class decorator: make a strategy known under its name."""
+
+    def add(cls: type) -> type:
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def strategies() -> tuple[str, ...]:
+    """The names that `strategy=` takes."""
+    return tuple(sorted(_REGISTRY))
+
+
+def resolve(strategy: str | Strategy) -> Strategy:
+    """A strategy from a name ("hash", "contrand(groups=6)") or the value itself."""
+    if not isinstance(strategy, str):
+        if not isinstance(strategy, Strategy):
+            raise SpecError(f"strategy must be a name or a Strategy, not {type(strategy).__name__}")
+        return strategy
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", strategy)
+    if match is None or match[1] not in _REGISTRY:
+        raise SpecError(f"unknown strategy {strategy!r}; known: {', '.join(strategies())}")
+    settings: dict[str, Any] = {}
+    for part in filter(None, (match[2] or "").split(",")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise SpecError(f"strategy {strategy!r}: write settings as name=value")
+        settings[name.strip()] = _literal(value.strip())
+    try:
+        return _REGISTRY[match[1]](**settings)
+    except TypeError as error:
+        raise SpecError(f"strategy {strategy!r}: {error}") from error
+
+
+def _literal(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text.strip("'\"")
+
+
+def halves(instances: int, sides: int, layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """The instances that host units of each side: all of them (shared), or disjoint groups (split)."""
+    everyone = tuple(range(instances))
+    if layout == "shared":
+        return (everyone,) * sides
+    if instances < sides:
+        raise SpecError(f"layout 'split' needs at least one instance per side: {sides}, got {instances}")
+    cuts = [round(i * instances / sides) for i in range(sides + 1)]
+    return tuple(everyone[cuts[i] : cuts[i + 1]] for i in range(sides))
