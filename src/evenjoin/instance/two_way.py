@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenjoin.instance.emit import results
+from evenjoin.instance.late import write_late
 from evenjoin.instance.verify import dirty_codes, key_names, key_values, same_keys
 from evenjoin.kernels.hashing import I64, bucket_of
 from evenjoin.kernels.probe import Probes, Ranges, code_ranges, narrow, pair_chunks
@@ -79,7 +80,7 @@ def join_batch(work: Work, instance: int, arrivals: Arrivals, folder: Folder, se
     probing = [_with_role(tuples, roles, Role.PROBE) for tuples, roles in new]
     sealed, merges = _store(work, instance, stored, folder, segments, names)
     work.step("sealed", instance)
-    late_files = _write_late(arrivals, folder, names)
+    late_files = write_late(folder, arrivals.late, names.batch, f"{instance}-{names.attempt}")
     tally = _Tally(work, stored)
     for side in sides:
         other = 1 - side
@@ -217,19 +218,6 @@ def _out_of_time(run: Run, stored: Tuples, probes: Probes) -> bool:
     too_old = probes.low is not None and run.high < int(probes.low.min())
     too_new = probes.high is not None and run.low > int(probes.high.max())
     return too_old or too_new
-
-
-def _write_late(arrivals: Arrivals, folder: Folder, names: _Names) -> tuple[str, ...]:
-    files = []
-    for side, batches in enumerate(arrivals.late):
-        if batches:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_file(sink, batches[0].schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            files.append(f"late/{names.batch}/{side}-{names.instance}-{names.attempt}.arrow")
-            folder.write(files[-1], sink.getvalue())
-    return tuple(files)
 
 
 def _total(intakes: Sequence[tuple[Intake, ...]], sides: int) -> tuple[Intake, ...]:

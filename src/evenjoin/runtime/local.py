@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from evenjoin.errors import SpecError
 from evenjoin.instance.emit import output_schema
+from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.two_way import Arrivals, Work, join_batch
 from evenjoin.load.receipt import Intake
@@ -124,10 +125,7 @@ class _Batch:
         return [migrate_instance(work, new, donor, self._folder, self._segments) for donor in donors]
 
     def late(self, files: Sequence[str], batch: int) -> None:
-        for name in files:
-            side = int(name.rsplit("/", 1)[1].split("-")[0])
-            with pa.ipc.open_file(self._folder.load(name)) as reader:
-                rows = reader.read_all()
+        for side, rows in late_rows(self._folder, files):
             if self._late is not None:
                 self._late(rows, self._spec.sides[side].alias, batch)
 

@@ -173,7 +173,7 @@ def _parse_time(x: Datum, target: pa.DataType) -> Datum:
 
 
 def to_time(x: Datum) -> Datum:
-    """A time as int64: microseconds of a timestamp (rounded down), of a date's midnight or an interval; or the integer."""
+    """A time as int64: microseconds of a timestamp (rounded down), of a date's midnight, of an interval; an integer."""
     x = plain(x)
     if pt.is_timestamp(x.type):
         micros = pc.floor_temporal(x, unit="microsecond").cast(pa.int64())

@@ -6,9 +6,9 @@
     filters  l: l.v > 0
     residual l.x <> r.x
 
-Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and the
-residual is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real`` they
-are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
+Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and
+the residual is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real``
+they are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
 Constant TRUE vanishes; FALSE and NULL become a filter that nothing passes; low > high is legal and matches nothing.
 Not here: which range becomes the order of the state, or what a join supports (join_spec.py).
 """
@@ -27,7 +27,7 @@ import pyarrow.types as pt
 from evenjoin.errors import SpecError
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
-from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos
+from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos, wrapping
 from evenjoin.spec.parse import parse
 from evenjoin.spec.scope import WINDOW, Scope, pointing
 
@@ -38,7 +38,10 @@ NEVER = Literal(False, pa.bool_())
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """left = right (or <=>): an expression of each side, both of type ``type``; ``implied``: the range it implies."""
+    """left = right (or <=>): an expression of each side, both of type ``type``; ``implied``: the range it implies.
+
+    ``recheck``: several terms changed sides, so the keys are equal modulo 2**64 and the residual has the conjunct too.
+    """
 
     sides: tuple[str, str]
     left: Expr
@@ -46,6 +49,7 @@ class Key:
     type: pa.DataType
     null_safe: bool
     implied: Range | None
+    recheck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
             filters.append((next(iter(sides)), conjunct))
         elif (key := _key(conjunct, scope)) is not None:
             keys.append(key)
+            residual += [conjunct] if key.recheck else []
         elif found := _ranges(conjunct, scope):
             for r in found:
                 ranges[r.left, r.right] = ranges[r.left, r.right].intersect(r) if (r.left, r.right) in ranges else r
@@ -172,10 +177,11 @@ def _key(conjunct: Expr, scope: Scope) -> Key | None:
         return None
     if implied.low.denominator != 1 or has_nanos(conjunct, scope):
         return None
-    shift = Literal(int(implied.low), pa.int64())
-    left = Call("time", (implied.left,), conjunct.at)
-    right = Call("time", (implied.right,), conjunct.at)
-    return _typed_key(conjunct, Call("try_add", (left, shift)) if shift.value else left, right, implied, scope)
+    left, right = (wrapping(e) for e in (implied.left, implied.right))
+    exact = left.name == right.name == "time"
+    if implied.low:
+        left = Call("try_add" if exact else "wrap_add", (left, Literal(int(implied.low), pa.int64())))
+    return replace(_typed_key(conjunct, left, right, implied, scope), recheck=not exact)
 
 
 def _typed_key(source: Call, left: Expr, right: Expr, implied: Range | None, scope: Scope) -> Key:

@@ -1,7 +1,7 @@
 """Event times, watermark delays and the window of a join: the arguments about time, checked and in time units.
 
-Invariants of EventTimes: a delay belongs to a side with an event time; with a window every side has one; all event times
-of one join count the same units (all timestamps and dates, or all integers).
+Invariants of EventTimes: a delay belongs to a side with an event time; with a window every side has one; all event
+times of one join count the same units (all timestamps and dates, or all integers).
 Not here: what expires when (order.py).
 """
 

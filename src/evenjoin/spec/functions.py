@@ -4,7 +4,8 @@
 
 * Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
-* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. The ``try_`` forms give NULL instead.
+* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add, which
+  gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64.
 * A string *literal* meets any type by being parsed; a string column meets only strings.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
@@ -14,7 +15,6 @@ Not here: what is evaluated when (CASE, AND and OR spare the rows they do not ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -166,23 +166,14 @@ def _integer_divide(a: Datum, b: Datum) -> Datum:
     return pc.divide_checked(a.cast(pa.int64()), b.cast(pa.int64()))
 
 
-def _try_shift(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
-    """Checked arithmetic that gives NULL where the int64 result overflows: such a key can equal no int64 key."""
-
-    def apply(a: Datum, b: Datum) -> Datum:
-        a, b = plain(a), plain(b)
-        if pt.is_integer(a.type) and pt.is_integer(b.type):
-            a, b = a.cast(pa.int64()), b.cast(pa.int64())
-        try:
-            return kernel(a, b)
-        except pa.ArrowInvalid:
-            wide = [x.cast(pa.decimal128(19, 0)) for x in (a, b)]
-            exact = kernel(*wide).cast(pa.decimal128(38, 0))
-            low, high = (pa.scalar(Decimal(v), pa.decimal128(19, 0)) for v in (-(2**63), 2**63 - 1))
-            fits = pc.and_(pc.greater_equal(exact, low), pc.less_equal(exact, high))
-            return pc.if_else(fits, exact, pa.scalar(None, exact.type)).cast(pa.int64())
-
-    return apply
+def try_add(a: Datum, b: Datum) -> Datum:
+    """int64 + int64, NULL where it overflows: such a key can equal no int64 key."""
+    try:
+        return pc.add_checked(a, b)
+    except pa.ArrowInvalid:
+        total = pc.add(a, b)
+        down = pc.less(total, a)
+        return pc.if_else(pc.equal(down, pc.less(b, 0)), total, pa.scalar(None, pa.int64()))
 
 
 def _negate(x: Datum) -> Datum:
@@ -232,9 +223,11 @@ OPERATORS: dict[str, Callable[..., Datum]] = {
     "/": arithmetic("/", _divide),
     "%": arithmetic("%", _remainder),
     "DIV": arithmetic("DIV", _integer_divide),
-    "try_add": _try_shift(pc.add_checked),
-    "try_subtract": _try_shift(pc.subtract_checked),
-    "try_multiply": _try_shift(pc.multiply_checked),
+    "try_add": try_add,
+    "wrap_add": pc.add,
+    "wrap_subtract": pc.subtract,
+    "wrap_multiply": pc.multiply,
+    "wrap_negate": pc.negate,
     "negate": _negate,
     "abs": _absolute,
     "coalesce": _coalesce,

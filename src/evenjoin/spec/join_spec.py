@@ -4,14 +4,14 @@
                event_time="ts", watermark="30 seconds")
 
 Terms (all in time units, see window.py):
-* order:    the int64 a side's state is sorted by within a key: the event time, else the first usable range's expression.
+* order:    the int64 a side's state is sorted by within a key: the event time, else the first usable range's side.
 * low/high: low <= order(side 1) - order(side 0) <= high. Enforced by the probe, so it is not in the residual.
 * horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it.
 * lateness: a tuple at t is late once t + lateness <= watermark.
 With a window the engine replaces order by the window's start, once per window: low = high = 0, horizons are the size.
 
-Invariant: a pair is a result <=> filters, equal keys, low/high on order, residual. A tuple with a NULL order matches nothing
-where low or high is set. Not here: the watermark itself, and everything that runs.
+Invariant: a pair is a result <=> filters, equal keys, low/high on order, residual. A tuple with a NULL order matches
+nothing where low or high is set. Not here: the watermark itself, and everything that runs.
 """
 
 from __future__ import annotations

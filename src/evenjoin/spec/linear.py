@@ -3,9 +3,9 @@
     r.t >= l.t - 5        r.t - l.t + 5 >= 0           ->  Difference(left=l.t, right=r.t), value >= -5
     l.a + r.b = 5         right - left = 5             ->  left = negate(l.a), right = r.b
 
-An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Values are exact Fractions: of the
-integer, or of microseconds for timestamps, dates and intervals. Sums with a floating-point or decimal column are of kind
-``real``: rounding makes moving terms inexact there, so nobody may use them without checking the original condition again.
+An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Values are exact Fractions: of
+the integer, or of microseconds for timestamps, dates and intervals. Sums with a floating-point or decimal column are of
+kind ``real``: rounding makes moving terms inexact there, so the original condition must be checked again.
 
 Invariant: for kinds ``integer`` and ``time`` the sum equals the expression wherever that does not overflow.
 Not here: what the difference is used for (condition.py).
@@ -27,6 +27,7 @@ from evenjoin.spec.expr import Call, Cast, Expr, Literal
 from evenjoin.spec.scope import Scope
 
 Kind = TypingLiteral["integer", "time", "real"]
+_WRAP = {"+": "wrap_add", "-": "wrap_subtract", "*": "wrap_multiply", "negate": "wrap_negate"}
 _DAY = Fraction(86_400_000_000)
 
 
@@ -126,6 +127,13 @@ def rebuild(terms: Mapping[Expr, Fraction], kind: Kind) -> Expr:
             whole = Call("+" if coefficient > 0 else "-", (whole, term))
     assert whole is not None
     return whole
+
+
+def wrapping(expr: Expr) -> Call:
+    """What ``rebuild`` made, as int64 arithmetic modulo 2**64: it cannot fail, and keeps equal sums equal."""
+    if isinstance(expr, Call) and expr.name in _WRAP:
+        return Call(_WRAP[expr.name], tuple(arg if isinstance(arg, Literal) else wrapping(arg) for arg in expr.args))
+    return expr if isinstance(expr, Call) and expr.name == "time" else Call("time", (expr,))
 
 
 def has_nanos(expr: Expr, scope: Scope) -> bool:

@@ -3,8 +3,8 @@
     event time on both sides, -5 <= r.t - l.t <= 6:     order l.t and r.t, low -5, high 6
     a left tuple at t waits for right ones up to t + 6:  horizon(l) = high = 6;  horizon(r) = -low = 5
 
-Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual. Nanosecond
-timestamps are rounded down to microseconds in the order: there the bound is one wider and the range stays residual.
+Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual.
+Nanosecond timestamps are rounded down to microseconds in the order: the bound is one wider and the range stays residual.
 Not here: the watermark.
 """
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_ATOM = re.compile(r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|INTERVAL '[^']*' SECOND|\w+\([^()'`]*\))\Z")
 _INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "AND", "OR", "+", "-", "*", "/", "%", "DIV", "LIKE"}
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",
@@ -79,5 +80,5 @@ def call_sql(name: str, args: list[str]) -> str:
 
 
 def _nested(text: str) -> str:
-    """An operand: in parentheses unless it is one word, one call or one quoted thing."""
-    return text if re.fullmatch(r"[\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|INTERVAL '[^']*' SECOND", text) else f"({text})"
+    """An operand: in parentheses unless it is one word, one simple call or one quoted thing."""
+    return text if _ATOM.match(text) else f"({text})"

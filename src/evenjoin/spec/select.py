@@ -1,6 +1,6 @@
 """The output columns of a join.
 
-    "o.id"  "t.taxi AS taxi"  "*"  "o.*"  "o.a + t.b AS total"  "window.start"    None: one struct per alias, and the window
+    "o.id"  "t.taxi AS taxi"  "*"  "o.*"  "o.a + t.b AS total"  "window.start"  None: a struct per alias and the window
 
 Invariant: output names are unique without regard to case, as a Spark sink needs them; each Output knows its type.
 Not here: which columns a side must therefore carry (join_spec.py).

@@ -35,9 +35,11 @@ def read(text: str) -> exp.Expression:
 
 
 def place(node: exp.Expression) -> int | None:
-    """The offset in the text at which a node begins, as far as sqlglot remembers."""
+    """The offset in the text at which a node begins, or where its neighbours do: sqlglot does not remember all."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts) if starts else None
+    if starts:
+        return min(starts)
+    return place(node.parent) if isinstance(node.parent, exp.Expression) else None
 
 
 def refusal(node: exp.Expression) -> str:

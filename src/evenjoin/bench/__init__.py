@@ -1,0 +1,7 @@
+"""Workloads, peers, runs and the report: what is measured, always as a ratio in one run.
+
+Reading order: ``workloads`` (the streams), ``jobs`` (one run of one system in its own process), ``peers`` and ``ours``
+(the systems), ``run`` (the command), ``report`` (the table and the JSON file).
+
+Nothing in the engine imports this folder.
+"""

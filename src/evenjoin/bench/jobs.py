@@ -1,0 +1,100 @@
+"""One run of one system: the values that go in and come out, and the process it happens in.
+
+    Job --json--> python -m evenjoin.bench.worker --json--> Outcome
+
+Every job has its own process, hence its own JVM and memory: nothing is warm because of an earlier run, and nothing
+is left over for a later one. The start of the JVM is not measured; everything after the query's start is.
+
+Invariant: a job that fails raises ``JobError`` with the end of its log; it never returns half an outcome.
+Not here: how a system runs (``peers``, ``ours``).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from evenjoin.errors import EvenJoinError
+
+System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "duckdb"]
+
+
+class JobError(EvenJoinError):
+    """A measured system did not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: a system, the files of each side, the condition and the columns of the result."""
+
+    system: System
+    folders: dict[str, str]  # alias -> folder of parquet files, one per batch; the first alias is the left side
+    condition: str
+    select: tuple[str, ...]
+    checkpoint: str
+    cores: int
+    instances: int
+    event_time: str = "ts"
+    watermark: str = "0 seconds"
+    settings: dict[str, str] = field(default_factory=dict)  # of the Spark session, beyond the common ones
+    strategy: str = "hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came out. ``batch_ms`` is Spark's own triggerExecution of each micro-batch, in order."""
+
+    system: System
+    rows: int  # input rows, both sides
+    results: int
+    wall_s: float  # from the start of the query to its end, without the start of the JVM
+    batch_ms: tuple[float, ...] = ()
+
+    @property
+    def rows_per_s(self) -> float:
+        """Input rows per second of batch time (of wall time for a system without batches)."""
+        return self.rows / (sum(self.batch_ms) / 1000 if self.batch_ms else self.wall_s)
+
+    def median_ms(self, skip: int = 2) -> float:
+        """The median batch after the first ``skip``, which pay for warming up."""
+        return statistics.median(self.batch_ms[skip:] or self.batch_ms or (self.wall_s * 1000,))
+
+
+def run_job(job: Job, folder: Path, timeout_s: float = 1800) -> Outcome:
+    """Run the job in its own process; its log and outcome stay in ``folder`` under the system's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    asked, answered, log = (folder / f"{job.system}.{end}" for end in ("job.json", "outcome.json", "log"))
+    asked.write_text(json.dumps(asdict(job), indent=1))
+    answered.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "evenjoin.bench.worker", str(asked), str(answered)]
+    with log.open("w") as output:
+        try:
+            code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=timeout_s).returncode
+        except subprocess.TimeoutExpired:
+            raise JobError(f"{job.system} did not finish in {timeout_s:.0f} s; see {log}") from None
+    if code or not answered.exists():
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise JobError(f"{job.system} failed with exit code {code}; the end of {log}:\n{tail}")
+    return read_outcome(answered)
+
+
+def read_job(path: Path) -> Job:
+    """The job a file describes."""
+    raw = json.loads(path.read_text())
+    return Job(**{**raw, "select": tuple(raw["select"])})
+
+
+def read_outcome(path: Path) -> Outcome:
+    """The outcome a worker left."""
+    raw = json.loads(path.read_text())
+    return Outcome(**{**raw, "batch_ms": tuple(raw["batch_ms"])})
+
+
+def write_outcome(outcome: Outcome, path: Path) -> None:
+    """Leave an outcome for the process that asked."""
+    path.write_text(json.dumps(asdict(outcome), indent=1))

@@ -1,0 +1,97 @@
+"""The systems EvenJoin is measured against, on the same parquet files: Spark's own stream-stream join, and DuckDB.
+
+Spark gets what its documentation recommends for such a query: shuffle partitions equal to the parallelism asked for
+(the default of 200 is hopeless on a few cores), RocksDB with changelog checkpointing, no empty micro-batches, and the
+cheapest way there is to count results: ``observe`` in front of the ``noop`` sink, which still makes every row with
+every selected column. Both state store providers run; the report takes the better one.
+
+DuckDB reads all files at once and joins them as a batch: the oracle for the number of results, and the physical limit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenjoin.bench.jobs import Job, Outcome
+from evenjoin.bench.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
+PROVIDERS = {
+    "spark-rocksdb": {
+        "spark.sql.streaming.stateStore.providerClass": _PROVIDERS + "RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    },
+    "spark-hdfs": {"spark.sql.streaming.stateStore.providerClass": _PROVIDERS + "HDFSBackedStateStoreProvider"},
+}
+
+
+def run_spark(job: Job) -> Outcome:
+    """Spark's own stream-stream join over the job's files, until they are all read."""
+    from pyspark.sql import functions as F
+
+    partitions = {"spark.sql.shuffle.partitions": str(job.instances)}
+    spark = open_session(job.cores, {**partitions, **PROVIDERS[job.system], **job.settings})
+    left, right = (
+        stream(spark, folder).withWatermark(job.event_time, job.watermark).alias(alias)
+        for alias, folder in job.folders.items()
+    )
+    joined = left.join(right, F.expr(job.condition)).selectExpr(*job.select)
+    counted = joined.observe("results", F.count(F.lit(1)).alias("n"))
+    started = time.monotonic()
+    query = (
+        counted.writeStream.format("noop")
+        .option("checkpointLocation", job.checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    wall_s = time.monotonic() - started
+    results = sum(p["observedMetrics"]["results"]["n"] for p in progress(query) if "results" in p["observedMetrics"])
+    return outcome_of(job, query, results, wall_s)
+
+
+def run_duckdb(job: Job) -> Outcome:
+    """The same join as one batch query; counts the rows, does not build them."""
+    import duckdb
+
+    left, right = job.folders
+    tables = {alias: f"read_parquet('{Path(folder) / '*.parquet'}')" for alias, folder in job.folders.items()}
+    started = time.monotonic()
+    with duckdb.connect() as connection:
+        connection.execute(f"SET threads = {job.cores}")
+        query = f"SELECT count(*) FROM {tables[left]} {left} JOIN {tables[right]} {right} ON {job.condition}"
+        results = connection.execute(query).fetchone()
+        wall_s = time.monotonic() - started
+        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables.values()]
+    return Outcome("duckdb", sum(n[0] for n in counts if n), results[0] if results else 0, wall_s)
+
+
+def stream(spark: SparkSession, folder: str) -> DataFrame:
+    """A folder of parquet files as a stream, one file per micro-batch."""
+    schema = spark.read.parquet(folder).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+
+
+def progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    """The progress of every micro-batch that read something, as plain dictionaries."""
+    seen = [json.loads(p.json) for p in query.recentProgress]
+    return [p for p in seen if p["numInputRows"]]
+
+
+def outcome_of(job: Job, query: StreamingQuery, results: int, wall_s: float) -> Outcome:
+    """The outcome of a finished streaming query, from Spark's own measurements."""
+    batches = progress(query)
+    return Outcome(
+        job.system,
+        rows=sum(p["numInputRows"] for p in batches),
+        results=results,
+        wall_s=wall_s,
+        batch_ms=tuple(float(p["durationMs"]["triggerExecution"]) for p in batches),
+    )

@@ -1,0 +1,125 @@
+"""A synthetic ride-hailing day: orders and taxi tracks over the cells of a Hilbert grid.
+
+The city is a 64 x 64 grid whose cells are numbered along the Hilbert curve. Its districts (centres with a reach) pull
+orders and tracks towards them:
+
+    rank of a cell   = order of  min over districts (distance / reach) + noise        a little different for each stream
+    share of a cell  = zipf(rank) with the exponent that puts 80 % of the rows ...
+                       orders: ... on 20 % of the cells        tracks: ... on 24 % of the cells
+
+So the hot cells are clustered on the map, hence on the curve, and mostly the same for both streams.
+The volume follows the hours of a working day, with a morning and an evening peak; orders and tracks follow it alike.
+Batch b covers its own slice of the day, so no row is late. The same seed gives the same day.
+
+Not here: taxis do not drive from cell to cell, every report is drawn by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from evenjoin.bench.hilbert import cell_of, xy_of
+from evenjoin.bench.workloads import EPOCH_US, draw, exponent_for, zipf_weights
+
+ORDER = 6
+CELLS = 1 << (2 * ORDER)
+DAY_US = 24 * 3600 * 1_000_000
+DISTRICTS: dict[str, tuple[int, int, float]] = {  # x, y, reach
+    "Old Town": (30, 33, 3.0),
+    "Central Station": (36, 29, 2.2),
+    "Harbour": (21, 40, 1.6),
+    "University": (41, 41, 1.5),
+    "Airport": (55, 12, 1.8),
+    "Stadium": (14, 17, 1.2),
+}
+# orders and tracks per hour of the day, relative to each other
+HOURS = np.array([3, 2, 1, 1, 1, 2, 4, 7, 9, 8, 6, 6, 7, 6, 6, 6, 7, 9, 11, 10, 8, 7, 6, 4], np.float64)
+ORDERS_TOP, TRACKS_TOP, MASS = 0.20, 0.24, 0.80
+ORDERS_SCHEMA = pa.schema(
+    [("id", pa.int64()), ("cell", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("fare_cents", pa.int64())]
+)
+TRACKS_SCHEMA = pa.schema(
+    [("taxi", pa.int64()), ("cell", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("speed_kmh", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day: how many orders and tracks, in how many batches of equal event time."""
+
+    orders: int = 200_000
+    tracks: int = 600_000
+    batches: int = 24
+    taxis: int = 8_000
+    seed: int = 7
+
+    @cached_property
+    def order_shares(self) -> NDArray[np.float64]:
+        """The share of the orders that each cell gets; float64 of length ``CELLS``, sums to 1."""
+        return _shares(ORDERS_TOP, np.random.default_rng([self.seed, 0]))
+
+    @cached_property
+    def track_shares(self) -> NDArray[np.float64]:
+        """The share of the tracks that each cell gets."""
+        return _shares(TRACKS_TOP, np.random.default_rng([self.seed, 1]))
+
+    def batch_orders(self, batch: int) -> pa.Table:
+        """The orders of one slice of the day."""
+        rng = np.random.default_rng([self.seed, 2, batch])
+        first, rows = _slice(self.orders, self.batches, batch)
+        ids = np.arange(first, first + rows)
+        fares = np.round(rng.lognormal(7.0, 0.5, rows)).astype(np.int64)
+        columns = [ids, draw(self.order_shares, rows, rng), self._times(batch, rows, rng), fares]
+        return pa.table(columns, schema=ORDERS_SCHEMA)
+
+    def batch_tracks(self, batch: int) -> pa.Table:
+        """The taxi tracks of one slice of the day."""
+        rng = np.random.default_rng([self.seed, 3, batch])
+        _, rows = _slice(self.tracks, self.batches, batch)
+        taxis, speeds = rng.integers(0, self.taxis, rows), rng.integers(0, 90, rows)
+        columns = [taxis, draw(self.track_shares, rows, rng), self._times(batch, rows, rng), speeds]
+        return pa.table(columns, schema=TRACKS_SCHEMA)
+
+    def _times(self, batch: int, rows: int, rng: np.random.Generator) -> pa.Array:
+        start, end = DAY_US * batch // self.batches, DAY_US * (batch + 1) // self.batches
+        return pa.array(np.sort(EPOCH_US + rng.integers(start, end, rows)), pa.timestamp("us", "UTC"))
+
+
+def cell_name(cell: int) -> str:
+    """A cell as a person would say it: its number, its district and the way from the district's centre."""
+    x, y = (int(v) for v in xy_of(np.int64(cell), ORDER))  # type: ignore[arg-type]
+    district = min(DISTRICTS, key=lambda name: _distance(x, y, name))
+    east, north = x - DISTRICTS[district][0], y - DISTRICTS[district][1]
+    way = [
+        f"{abs(east)}{'E' if east > 0 else 'W'}" if east else "",
+        f"{abs(north)}{'N' if north > 0 else 'S'}" if north else "",
+    ]
+    return " ".join([f"c{cell}", district, *filter(None, way)])
+
+
+def _distance(x: float, y: float, name: str) -> float:
+    cx, cy, reach = DISTRICTS[name]
+    return float(np.hypot(x - cx, y - cy)) / reach
+
+
+def _shares(top: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Zipf shares laid over the map: the nearer a cell is to a district, the lower its rank."""
+    x, y = np.meshgrid(np.arange(1 << ORDER), np.arange(1 << ORDER))
+    reach = [np.hypot(x - cx, y - cy) / r for cx, cy, r in DISTRICTS.values()]
+    pull = np.min(reach, axis=0) + rng.normal(0.0, 0.4, x.shape)
+    cells_by_rank = cell_of(x, y, ORDER).ravel()[np.argsort(pull, axis=None)]
+    shares = np.empty(CELLS)
+    shares[cells_by_rank] = zipf_weights(CELLS, exponent_for(CELLS, top, MASS))
+    return shares
+
+
+def _slice(total: int, batches: int, batch: int) -> tuple[int, int]:
+    """First row and number of rows of a batch: the day's rows cut at the cumulative shape of its hours."""
+    hours = np.concatenate([[0.0], np.cumsum(HOURS / HOURS.sum())])
+    start, end = np.interp([24 * batch / batches, 24 * (batch + 1) / batches], np.arange(25), hours)
+    return round(total * float(start)), round(total * float(end)) - round(total * float(start))

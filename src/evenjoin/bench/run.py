@@ -1,0 +1,129 @@
+"""``make bench``: EvenJoin and Spark's own stream-stream join on the same files, in the same run.
+
+    W1  throughput     4M + 4M rows in 10 batches, 1M keys zipf 0.4              rows/s   >= 5    x Spark
+    W2  many results   400k + 400k rows in 20 batches, 100k keys zipf 0.8        rows/s   >= 3.5  x Spark
+    W3  small batches  1k + 1k rows a batch, 30 batches, 4 instances             batch ms <= 0.5  x Spark
+
+A batch covers one second of event time; rows match when their keys are equal and their times at most 2 s apart.
+Spark runs with both state store providers and the better one counts. Every system must find the same number of
+results, DuckDB's batch join included, or the command fails (exit code 1): a fast wrong answer is not a measurement.
+A missed target does not fail it; the table says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import click
+from rich.console import Console
+
+from evenjoin.bench.jobs import Job, Outcome, System, run_job
+from evenjoin.bench.report import Report, save, show
+from evenjoin.bench.session import cores
+from evenjoin.bench.workloads import ZipfStreams, write_zipf
+from evenjoin.errors import EvenJoinError
+
+CONDITION = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
+SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r_ts", "l.v AS l_v", "r.v AS r_v")
+PEERS: tuple[System, ...] = ("spark-rocksdb", "spark-hdfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Streams, the parallelism both systems get (0: one task per core), and the ratio we promise."""
+
+    name: str
+    streams: ZipfStreams
+    measure: Literal["rows/s", "batch ms"]
+    target: float
+    instances: int = 0
+
+
+WORKLOADS = {
+    "W1": Workload("W1", ZipfStreams(1_000_000, 0.4, 400_000, 10), "rows/s", 5.0),
+    "W2": Workload("W2", ZipfStreams(100_000, 0.8, 20_000, 20), "rows/s", 3.5),
+    "W3": Workload("W3", ZipfStreams(100_000, 0.4, 1_000, 30), "batch ms", 0.5, instances=4),
+}
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--workload", "names", multiple=True, type=click.Choice(list(WORKLOADS)), help="Default: all of them.")
+@click.option(
+    "--scale", default=1.0, type=click.FloatRange(0, 1, min_open=True), help="Fraction of the rows per batch."
+)
+@click.option("--out", default="build/bench", type=click.Path(path_type=Path), show_default=True, help="Output folder.")
+@click.option(
+    "--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each system; the best counts."
+)
+@click.option("--skip-peers", is_flag=True, help="Run EvenJoin and DuckDB alone, without ratios.")
+@click.option("--skip-ours", is_flag=True, help="Run the peers and DuckDB alone.")
+def main(names: tuple[str, ...], scale: float, out: Path, repeat: int, skip_peers: bool, skip_ours: bool) -> None:
+    """Measure EvenJoin against Spark's own stream-stream join; save a table and one JSON file per workload."""
+    console = Console()
+    systems: tuple[System, ...] = ("duckdb", *(() if skip_peers else PEERS), *(() if skip_ours else ("evenjoin",)))
+    reports = []
+    for name in names or WORKLOADS:
+        workload = scaled(WORKLOADS[name], scale)
+        try:
+            outcomes = list(measure(workload, systems, out.resolve(), repeat, console))
+        except EvenJoinError as error:
+            console.print(f"[bold red]{error}[/]", highlight=False)
+            sys.exit(1)
+        reports.append(Report(name, workload.streams, workload.measure, workload.target, scale, tuple(outcomes)))
+        save(reports[-1], out / f"{name}.json")
+    show(reports, console)
+    console.print(f"Saved to [bold]{out}[/]")
+    sys.exit(0 if all(report.counts_agree for report in reports) else 1)
+
+
+def scaled(workload: Workload, scale: float) -> Workload:
+    """The same workload with fewer rows per batch; at scale 1 the same object."""
+    if scale == 1:
+        return workload
+    streams = replace(workload.streams, rows_per_batch=max(1, round(workload.streams.rows_per_batch * scale)))
+    return replace(workload, streams=streams)
+
+
+def measure(
+    workload: Workload, systems: tuple[System, ...], out: Path, repeat: int, console: Console
+) -> Iterator[Outcome]:
+    """The best of ``repeat`` runs of each system over the same files."""
+    folder = out / f"{workload.name}-{workload.streams.rows_per_batch}"
+    shutil.rmtree(folder, ignore_errors=True)
+    with console.status(f"{workload.name}: writing {workload.streams.rows:,} rows"):
+        sides = {side: str(path) for side, path in write_zipf(workload.streams, folder / "data").items()}
+    for system in systems:
+        runs = []
+        for _ in range(1 if system == "duckdb" else repeat):
+            shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+            with console.status(f"{workload.name}: {system}"):
+                runs.append(run_job(job_of(workload, system, sides, folder / "checkpoint"), folder))
+        best = max(runs, key=lambda run: run.rows_per_s)
+        console.print(
+            f"{workload.name} {system}: {best.results:,} results, {best.rows_per_s:,.0f} rows/s", highlight=False
+        )
+        yield best
+    for leftover in ("data", "checkpoint"):
+        shutil.rmtree(folder / leftover, ignore_errors=True)
+
+
+def job_of(workload: Workload, system: System, sides: dict[str, str], checkpoint: Path) -> Job:
+    """The job that runs one system on a workload's files."""
+    return Job(
+        system=system,
+        folders=sides,
+        condition=CONDITION,
+        select=SELECT,
+        checkpoint=str(checkpoint),
+        cores=cores(),
+        instances=workload.instances or cores(),
+    )
+
+
+if __name__ == "__main__":
+    main()

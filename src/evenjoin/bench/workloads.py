@@ -1,0 +1,117 @@
+"""Seeded streams of pyarrow tables, and their files.
+
+A workload is a value; ``zipf_batch(workload, side, batch)`` is a pure function of it, so any batch can be made alone
+and the same seed gives the same bytes on every machine.
+
+    P(rank i) = i^-exponent / sum_j j^-exponent            for i = 1 .. keys, drawn by inverting the cumulative sum
+
+Both sides share one random assignment of ranks to keys: a key hot on one side is hot on the other, which is what makes
+a join hard. Batch b covers the event times [b * span, (b + 1) * span), so no row is late under a watermark of 0.
+
+Not here: the ride-hailing day (``ride_hailing``), and anything that knows Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+SIDES = ("l", "r")
+EPOCH_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
+ZIPF_SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64()), ("id", pa.int64())])
+ROW_GROUP = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ZipfStreams:
+    """Two streams over the same zipf-distributed keys, in equal batches."""
+
+    keys: int
+    exponent: float
+    rows_per_batch: int  # of each side
+    batches: int
+    span_us: int = 1_000_000  # event time that one batch covers
+    seed: int = 7
+
+    @property
+    def rows(self) -> int:
+        """Input rows of both sides over the whole run."""
+        return len(SIDES) * self.rows_per_batch * self.batches
+
+
+def zipf_weights(keys: int, exponent: float) -> NDArray[np.float64]:
+    """The probability of each rank, most frequent first; float64 of length ``keys``, sums to 1."""
+    weights: NDArray[np.float64] = np.arange(1, keys + 1, dtype=np.float64) ** -exponent
+    weights /= weights.sum()
+    return weights
+
+
+def draw(weights: NDArray[np.float64], rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``rows`` indices into ``weights``, by inverting the cumulative sum. O(rows log keys)."""
+    cumulative = np.cumsum(weights)
+    found: NDArray[np.int64] = np.searchsorted(cumulative, rng.random(rows) * cumulative[-1], side="right")
+    return found
+
+
+def exponent_for(keys: int, top: float, mass: float) -> float:
+    """The zipf exponent with which the ``top`` share of the keys holds ``mass`` of the rows, by bisection."""
+    low, high, head = 0.0, 8.0, max(1, round(keys * top))
+    for _ in range(60):
+        middle = (low + high) / 2
+        if zipf_weights(keys, middle)[:head].sum() < mass:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
+    """Batch ``batch`` (from 0) of one side, in random order of event time, with columns k, ts, v, id."""
+    rows = streams.rows_per_batch
+    rng = np.random.default_rng([streams.seed, SIDES.index(side), batch])
+    weights, key_of_rank = _keys(streams.keys, streams.exponent, streams.seed)
+    ts = EPOCH_US + batch * streams.span_us + rng.integers(0, streams.span_us, rows)
+    columns = [
+        key_of_rank[draw(weights, rows, rng)],
+        pa.array(ts, pa.timestamp("us", "UTC")),
+        rng.integers(0, 1_000_000, rows),
+        np.arange(batch * rows, (batch + 1) * rows),
+    ]
+    return pa.table(columns, schema=ZIPF_SCHEMA)
+
+
+def write_zipf(streams: ZipfStreams, folder: Path) -> dict[str, Path]:
+    """Write both sides below ``folder``; returns the folder of each side."""
+    for side in SIDES:
+        write_batches(folder / side, (zipf_batch(streams, side, batch) for batch in range(streams.batches)))
+    return {side: folder / side for side in SIDES}
+
+
+def write_batches(folder: Path, tables: Iterable[pa.Table]) -> list[Path]:
+    """One parquet file per table, so that ``maxFilesPerTrigger=1`` makes each file one micro-batch.
+
+    Spark's file source takes files by modification time: these rise by one second per batch, whatever the clock says.
+    Several row groups per file, so that a scan can use more than one core.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for batch, table in enumerate(tables):
+        path = folder / f"batch-{batch:05d}.parquet"
+        pq.write_table(table, path, row_group_size=ROW_GROUP, use_dictionary=False)
+        stamp = EPOCH_US // 1_000_000 + batch
+        os.utime(path, (stamp, stamp))
+        paths.append(path)
+    return paths
+
+
+@lru_cache(maxsize=4)
+def _keys(keys: int, exponent: float, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    return zipf_weights(keys, exponent), np.random.default_rng([seed, keys]).permutation(keys)

@@ -1,0 +1,1 @@
+"""The runtime on Spark Structured Streaming. The only folder that imports pyspark."""

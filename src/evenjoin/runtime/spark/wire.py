@@ -1,0 +1,98 @@
+"""How the sides travel through Spark: one union in, packed rows between the stages.
+
+The sides become one DataFrame: a side number and *slots*. Columns of the same type share a slot across sides, so
+two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows that Spark turns into Arrow stay
+narrow. Between dispatch and join one row holds many tuples: (instance, kind, blob), the blob an Arrow IPC stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType
+
+SIDE = "side"
+PACKED = "instance int, kind int, blob binary"
+PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
+INTAKE = -1
+"""The kind of a row that carries the dispatch task's intake; side s's tuples are 2 s, its late rows 2 s + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Which slot holds each column of each side: `columns[side]` maps a column to its slot."""
+
+    columns: tuple[Mapping[str, str], ...]
+    types: Mapping[str, DataType]
+
+    def unpack(self, side: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """A side's own columns, under their names and declared types, from a batch of slots."""
+        arrays = []
+        for name in self.columns[side]:
+            column = batch.column(self.columns[side][name])
+            wanted = schema.field(name).type
+            arrays.append(column if column.type == wanted else column.cast(wanted))
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns[side]))
+
+
+def assign_slots(frames: Sequence[DataFrame], columns: Sequence[Sequence[str]]) -> Slots:
+    """Give the k-th column of each type on each side the same slot."""
+    types: dict[str, DataType] = {}
+    numbers: dict[str, int] = {}
+    out: list[dict[str, str]] = []
+    for frame, names in zip(frames, columns, strict=True):
+        used: dict[str, int] = {}
+        slots: dict[str, str] = {}
+        for name in names:
+            type_ = frame.schema[name].dataType
+            text = type_.simpleString()
+            nth = used.get(text, 0)
+            used[text] = nth + 1
+            slot = f"c{numbers.setdefault(f'{text}#{nth}', len(numbers))}"
+            types[slot] = type_
+            slots[name] = slot
+        out.append(slots)
+    return Slots(tuple(out), types)
+
+
+def union(frames: Sequence[DataFrame], slots: Slots) -> DataFrame:
+    """All sides as one stream of (side, slots)."""
+    merged: DataFrame | None = None
+    for side, frame in enumerate(frames):
+        by_slot = {slot: name for name, slot in slots.columns[side].items()}
+        shaped = frame.select(
+            sf.lit(side).alias(SIDE),
+            *(
+                (frame[f"`{by_slot[slot]}`"] if slot in by_slot else sf.lit(None).cast(type_)).alias(slot)
+                for slot, type_ in slots.types.items()
+            ),
+        )
+        merged = shaped if merged is None else merged.unionAll(shaped)
+    assert merged is not None
+    return merged
+
+
+def pack(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    """Batches of one schema as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def unpack(blob: pa.Scalar) -> Iterator[pa.RecordBatch]:
+    """The batches of a packed blob, without copying it."""
+    yield from pa.ipc.open_stream(blob.as_buffer())
+
+
+def packed_rows(rows: Sequence[tuple[int, int, pa.Buffer]]) -> pa.RecordBatch:
+    instances, kinds, blobs = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(instances, pa.int32()), pa.array(kinds, pa.int32()), pa.array([b.to_pybytes() for b in blobs])],
+        schema=PACKED_ARROW,
+    )

@@ -1,0 +1,155 @@
+"""`writeStream` of a join: DataStreamWriter's names, and `start`.
+
+`start` takes the checkpoint (refusing one that is in use or belongs to another join), unions the sides into one
+streaming query and hands each of its batches to the driver.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
+from evenjoin.runtime.driver import Driver, Settings
+from evenjoin.runtime.spark.batch import Sink, SparkBatch
+from evenjoin.runtime.spark.query import JoinQuery
+from evenjoin.runtime.spark.session import advise
+from evenjoin.runtime.spark.sinks import make_sink
+from evenjoin.runtime.spark.wire import Slots, assign_slots, union
+from evenjoin.spec import JoinSpec
+from evenjoin.state.files import open_folder
+
+_RUNNING: dict[str, JoinQuery] = {}
+"""Queries of this process by checkpoint, so that one that has ended gives its checkpoint back."""
+
+
+class JoinStreamWriter:
+    """Where and when the results are written."""
+
+    def __init__(
+        self, frames: Sequence[DataFrame], spec: JoinSpec, settings: Settings, schema: StructType, late: Any
+    ) -> None:
+        self._frames, self._spec, self._settings, self._schema = frames, spec, settings, schema
+        self._late = late
+        self._format = "parquet"
+        self._options: dict[str, str] = {}
+        self._name: str | None = None
+        self._trigger: dict[str, Any] = {}
+        self._partition_by: tuple[str, ...] = ()
+        self._function: Sink | None = None
+
+    def format(self, source: str) -> JoinStreamWriter:
+        self._format = source.lower()
+        return self
+
+    def option(self, key: str, value: Any) -> JoinStreamWriter:
+        self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return self
+
+    def options(self, **options: Any) -> JoinStreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, mode: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+        if mode.lower() != "append":
+            raise SpecError(f"outputMode({mode!r}): a stream join appends; use 'append'")
+        return self
+
+    def queryName(self, name: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+        self._name = name
+        return self
+
+    def trigger(self, **trigger: Any) -> JoinStreamWriter:
+        """processingTime="10 seconds", availableNow=True or once=True."""
+        if "continuous" in trigger or "realTime" in trigger:
+            raise SpecError("a join runs in micro-batches: use processingTime= or availableNow=")
+        self._trigger = trigger
+        return self
+
+    def partitionBy(self, *columns: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+        self._partition_by = columns
+        return self
+
+    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinStreamWriter:  # noqa: N802
+        """Call the function with (results, batch id) for each batch; on replay again with the same id."""
+        self._function = function
+        return self
+
+    def start(self, path: str | None = None, **options: Any) -> JoinQuery:
+        """Start the query. The checkpoint is option("checkpointLocation")."""
+        self.options(**options)
+        if path is not None:
+            self.option("path", path)
+        spark = self._frames[0].sparkSession
+        sink = self._function or make_sink(spark, self._format, self._options, self._name, self._partition_by)
+        checkpoint = self._checkpoint()
+        driver = _take(checkpoint, self._spec, self._settings)
+        try:
+            advise(spark)
+            slots = assign_slots(self._frames, [side.columns for side in self._spec.sides])
+            batches = _Batches(driver, slots, self._schema, sink, self._late_sink)
+            writer = union(self._frames, slots).writeStream.foreachBatch(batches)
+            writer = writer.option("checkpointLocation", f"{checkpoint}/spark")
+            if self._name is not None:
+                writer = writer.queryName(self._name)
+            if self._trigger:
+                writer = writer.trigger(**self._trigger)
+            query = JoinQuery(writer.start(), driver, batches)
+        except BaseException:
+            driver.close()
+            raise
+        _RUNNING[checkpoint] = query
+        return query
+
+    def _checkpoint(self) -> str:
+        given = self._options.get("checkpointLocation")
+        if given is not None:
+            return given.rstrip("/")
+        default = self._frames[0].sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
+        if default and self._name:
+            return f"{default.rstrip('/')}/{self._name}"
+        if self._function is None and self._format in ("memory", "console", "noop"):
+            return tempfile.mkdtemp(prefix="evenjoin-")
+        raise SpecError('no checkpoint: add .option("checkpointLocation", "...")')
+
+    def _late_sink(self, rows: pa.Table, side: int, batch: int) -> None:
+        """Late rows to the user's path or function."""
+        frame = self._frames[side].sparkSession.createDataFrame(rows)
+        alias = self._spec.sides[side].alias
+        if callable(self._late):
+            self._late(frame, alias, batch)
+        else:
+            frame.write.mode("overwrite").parquet(f"{self._late}/{alias}/batch_id={batch}")
+
+
+class _Batches:
+    """The function Spark calls for each batch. Remembers what went wrong, for the query's handle."""
+
+    def __init__(self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any) -> None:
+        self._driver, self._slots, self._schema = driver, slots, schema
+        self._sink, self._late = sink, late
+        self.error: EvenJoinError | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        try:
+            runtime = SparkBatch(frame, self._slots, self._schema, self._driver.folder, self._sink, self._late)
+            self._driver.run(batch, runtime)
+        except EvenJoinError as error:
+            self.error = error
+            raise
+
+
+def _take(checkpoint: str, spec: JoinSpec, settings: Settings) -> Driver:
+    """The driver of a checkpoint, taking it over from a query of this process that has ended."""
+    old = _RUNNING.get(checkpoint)
+    if old is not None:
+        if old.isActive:
+            raise CheckpointInUseError(f"checkpoint {checkpoint} is in use by running query {old.id}; stop it first")
+        old.release()
+    return Driver(spec, settings, open_folder(checkpoint))
