@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -108,9 +109,9 @@ def machine() -> dict[str, str | int]:
 
 def show(reports: Sequence[Report], console: Console) -> None:
     """Print one row per system and workload, with the ratio on our row."""
-    table = Table(title="EvenJoin against Spark's own stream-stream join, same files, same run")
-    for column in ("workload", "system", "results", "rows/s", "median batch", "wall", "ratio", "target"):
-        table.add_column(column, justify="left" if column in ("workload", "system") else "right")
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for column in ("", "system", "results", "rows/s", "batch ms", "wall s", "ratio", "target"):
+        table.add_column(column, justify="left" if column in ("", "system") else "right", no_wrap=True)
     for report in reports:
         for outcome in report.outcomes:
             table.add_row(*_row(report, outcome))
@@ -123,9 +124,9 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def _row(report: Report, outcome: Outcome) -> list[str]:
     cells = [report.name, outcome.system, f"{outcome.results:,}", f"{outcome.rows_per_s:,.0f}"]
-    cells += [f"{outcome.median_ms():,.0f} ms" if outcome.batch_ms else "-", f"{outcome.wall_s:.1f} s"]
+    cells += [f"{outcome.median_ms():,.0f}" if outcome.batch_ms else "-", f"{outcome.wall_s:.1f}"]
     if outcome.system != "evenjoin" or report.ratio is None:
-        return [*cells, "(better)" if outcome is report.peer else "", ""]
+        return [*cells, "the better" if outcome is report.peer else "", ""]
     colour = "green" if report.met else "red"
     sign = ">=" if report.measure == "rows/s" else "<="
     return [*cells, f"[{colour}]{report.ratio:.2f}x[/] {report.measure}", f"{sign} {report.target}x"]
