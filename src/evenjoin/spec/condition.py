@@ -18,18 +18,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from math import ceil, floor
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from evenjoin.errors import SpecError
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
 from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos, wrapping
 from evenjoin.spec.parse import parse
-from evenjoin.spec.scope import WINDOW, Scope, pointing
+from evenjoin.spec.scope import WINDOW, Scope, condition_text, pointing
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
@@ -103,27 +101,6 @@ def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
         if not pt.is_boolean(expr.type(scope.types)) and not pt.is_null(expr.type(scope.types)):
             raise ExprError(f"a condition is needed, not a value of type {expr.type(scope.types)}", expr.at)
         return _classify(text, _conjuncts(expr), scope)
-
-
-def condition_text(on: str | Sequence[str], scope: Scope) -> str:
-    """SQL for ``on``: column names become equalities of neighbouring sides."""
-    if isinstance(on, str):
-        everywhere = all(on.strip(" `").lower() in map(str.lower, s.names) for s in scope.schemas.values())
-        if not (on.strip() and everywhere):
-            return on
-        on = [on.strip(" `")]
-    if not isinstance(on, Sequence) or not on or not all(isinstance(name, str) for name in on):
-        raise SpecError(f"on must be SQL text, a column name or a list of column names, not {on!r}")
-    parts = []
-    for name in on:
-        columns = []
-        for alias in scope.aliases:
-            try:
-                columns.append(scope.column(alias, name))
-            except ExprError as error:
-                raise SpecError(f"on: {error.message}") from None
-        parts += [f"{a} = {b}" for a, b in pairwise(columns)]
-    return " AND ".join(parts)
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:

@@ -4,8 +4,8 @@
 
 * Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
-* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add, which
-  gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64.
+* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add,
+  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64.
 * A string *literal* meets any type by being parsed; a string column meets only strings.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
@@ -149,7 +149,7 @@ def _remainder(a: Datum, b: Datum) -> Datum:
     if pt.is_floating(a.type):
         pc.divide_checked(a, b)
         rows = len(a) if isinstance(a, pa.Array) else len(b) if isinstance(b, pa.Array) else None
-        arrays = [pa.repeat(x, rows or 1) if isinstance(x, pa.Scalar) else x for x in (a, b)]
+        arrays = [pa.repeat(x, 1 if rows is None else rows) if isinstance(x, pa.Scalar) else x for x in (a, b)]
         with np.errstate(all="ignore"):
             values = np.fmod(*(x.to_numpy(zero_copy_only=False) for x in arrays))
         empty = np.asarray(pc.or_(arrays[0].is_null(), arrays[1].is_null()))

@@ -45,7 +45,7 @@ class Sum:
             terms[atom] = terms.get(atom, Fraction(0)) + factor * coefficient
         kinds = {self.kind, other.kind}
         kind: Kind = "real" if "real" in kinds else "time" if "time" in kinds else "integer"
-        return Sum({a: c for a, c in terms.items() if c}, self.constant + factor * other.constant, kind)
+        return Sum(terms, self.constant + factor * other.constant, kind)
 
     def times(self, factor: Fraction) -> Sum:
         return Sum({}, Fraction(0), self.kind).plus(self, factor)
@@ -83,12 +83,15 @@ def as_sum(expr: Expr, scope: Scope) -> Sum | None:
 
 
 def difference(total: Sum, scope: Scope) -> Difference | None:
-    """The sum as a difference of two sides; None unless it has atoms of exactly two sides."""
+    """The sum as a difference of two sides; None unless it has atoms of exactly two sides.
+
+    An atom that cancels (l.a - l.a) still makes the whole NULL when it is NULL, so it may not vanish: None as well.
+    """
     by_side: dict[str, dict[Expr, Fraction]] = {}
     for atom, coefficient in total.terms.items():
         by_side.setdefault(next(iter(scope.sides_of(atom))), {})[atom] = coefficient
     sides = [alias for alias in scope.aliases if alias in by_side]
-    if len(sides) != 2 or len(by_side) != 2:
+    if len(sides) != 2 or len(by_side) != 2 or 0 in total.terms.values():
         return None
     coefficients = list(total.terms.values())
     scale = (

@@ -4,7 +4,7 @@
     a left tuple at t waits for right ones up to t + 6:  horizon(l) = high = 6;  horizon(r) = -low = 5
 
 Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual.
-Nanosecond timestamps are rounded down to microseconds in the order: the bound is one wider and the range stays residual.
+Nanosecond timestamps are rounded down to microseconds in the order: the bound is one wider, the range stays residual.
 Not here: the watermark.
 """
 

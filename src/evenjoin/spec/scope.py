@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -118,6 +119,27 @@ class Scope:
         return Field(owner, found, part[1])
 
 
+def condition_text(on: str | Sequence[str], scope: Scope) -> str:
+    """SQL for ``on``: column names become equalities of neighbouring sides."""
+    if isinstance(on, str):
+        everywhere = all(on.strip(" `").lower() in map(str.lower, s.names) for s in scope.schemas.values())
+        if not (on.strip() and everywhere):
+            return on
+        on = [on.strip(" `")]
+    if not isinstance(on, Sequence) or not on or not all(isinstance(name, str) for name in on):
+        raise SpecError(f"on must be SQL text, a column name or a list of column names, not {on!r}")
+    parts = []
+    for name in on:
+        columns = []
+        for alias in scope.aliases:
+            try:
+                columns.append(scope.column(alias, name))
+            except ExprError as error:
+                raise SpecError(f"on: {error.message}") from None
+        parts += [f"{a} = {b}" for a, b in pairwise(columns)]
+    return " AND ".join(parts)
+
+
 @contextmanager
 def pointing(text: str) -> Iterator[None]:
     """Errors inside become ConditionErrors that draw a caret under ``text``."""
@@ -153,7 +175,7 @@ def _match(name: str, names: Sequence[str], at: int | None = None) -> str | None
 
 
 def _hint(name: str, names: Sequence[str], otherwise: str) -> str:
-    near = get_close_matches(name.lower(), [n.lower() for n in names], 1, 0.6)
+    near = get_close_matches(name.lower(), [n.lower() for n in names], 1, 0.5)
     return f"did you mean {next(n for n in names if n.lower() == near[0])!r}?" if near else otherwise
 
 

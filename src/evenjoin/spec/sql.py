@@ -38,7 +38,7 @@ def place(node: exp.Expression) -> int | None:
     """The offset in the text at which a node begins, or where its neighbours do: sqlglot does not remember all."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     if starts:
-        return min(starts)
+        return int(min(starts))
     return place(node.parent) if isinstance(node.parent, exp.Expression) else None
 
 

@@ -1,0 +1,239 @@
+"""The arguments of a join, put together."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from evenjoin.errors import ConditionError, SpecError
+from evenjoin.spec import JoinSpec, build_spec, sliding, tumbling
+
+TS = pa.timestamp("us", "UTC")
+ORDERS = pa.schema(
+    [("id", pa.int64()), ("cell", pa.string()), ("ts", TS), ("price", pa.float64()), ("unused", pa.int8())]
+)
+TRACKS = pa.schema([("taxi", pa.int32()), ("cell", pa.string()), ("ts", TS), ("cost", pa.float64())])
+BETWEEN = "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts + INTERVAL 1 MINUTE"
+MINUTE = 60_000_000
+
+
+def spec(on: Any = BETWEEN, **options: Any) -> JoinSpec:
+    return build_spec({"o": ORDERS, "t": TRACKS}, on, **options)
+
+
+def expiry(found: JoinSpec) -> list[tuple[int | None, int | None]]:
+    return [(side.horizon, side.lateness) for side in found.sides]
+
+
+def test_a_whole_join() -> None:
+    """The example of the design page."""
+    found = spec(
+        BETWEEN + " AND o.price < t.cost AND o.price > 0",
+        event_time={"o": "ts", "t": "ts"},
+        watermark={"o": "30 seconds", "t": 60},
+        select=["o.id", "t.taxi AS taxi", "o.ts"],
+    )
+    o, t = found.sides
+    assert (o.delay, t.delay) == (30_000_000, 60_000_000)
+    assert (o.event_time, t.event_time) == ("ts", "ts")
+    assert (str(o.filter), t.filter) == ("o.price > 0", None)
+    assert ([str(k) for k in o.keys], [str(k) for k in t.keys]) == (["o.cell"], ["t.cell"])
+    assert (found.low, found.high) == (-10 * MINUTE, MINUTE)
+    assert str(found.residual) == "o.price < t.cost"
+    assert expiry(found) == [(MINUTE, 0), (10 * MINUTE, 0)]
+    assert o.columns == ("id", "cell", "ts", "price")
+    assert o.payload == ("id", "ts", "price")
+    assert (t.columns, t.payload) == (("taxi", "cell", "ts", "cost"), ("taxi", "cost"))
+    assert [(out.name, out.type) for out in found.select] == [("id", pa.int64()), ("taxi", pa.int32()), ("ts", TS)]
+    assert found.unbounded_sides() == ()
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_order_is_int64_in_time_units() -> None:
+    """Timestamps of any unit and zone, dates and integers all become int64."""
+    for t, value, expected in [
+        (pa.timestamp("s"), 3, 3_000_000),
+        (pa.timestamp("ns", "Europe/Zurich"), -1, -1),
+        (pa.date32(), 1, 86_400_000_000),
+        (pa.date64(), 86_400_000, 86_400_000_000),
+        (pa.int16(), 7, 7),
+        (pa.uint32(), 7, 7),
+    ]:
+        schema = pa.schema([("k", pa.int64()), ("t", t)])
+        side = build_spec({"l": schema, "r": schema}, "k", event_time="t").sides[0]
+        assert side.order is not None
+        array = side.order.evaluate({"l.t": pa.array([value, None], t)}, 2)
+        assert (array.type, array.to_pylist()) == (pa.int64(), [expected, None])
+
+
+def test_expiry_needs_the_other_sides_watermark() -> None:
+    """A tuple waits for the other side, so it is the other side's delay that lets it go."""
+    one = spec(event_time="ts", watermark={"t": 5})
+    assert expiry(one) == [(MINUTE, None), (None, 0)]
+    assert one.unbounded_sides() == ("t",)
+    assert spec(event_time="ts").unbounded_sides() == ("o", "t")
+    half = spec("o.cell = t.cell AND t.ts >= o.ts", event_time="ts", watermark=5)
+    assert (half.low, half.high, expiry(half)) == (0, None, [(None, 0), (0, 0)])
+
+
+def test_equal_event_times_bound_the_state() -> None:
+    """o.ts = t.ts is a key and a bound."""
+    found = spec("o.cell = t.cell AND o.ts = t.ts + INTERVAL 1 MINUTE", event_time="ts", watermark=5)
+    assert (found.low, found.high, len(found.key_types), found.residual) == (-MINUTE, -MINUTE, 2, None)
+    assert found.unbounded_sides() == ()
+
+
+def test_ranges_off_the_order_stay_in_the_residual() -> None:
+    """With event times declared only a range on them is the bound; without, the first usable range is."""
+    on = "o.cell = t.cell AND o.price < t.cost AND o.id <= t.taxi"
+    assert str(spec(on, event_time="ts").residual) == "(o.price < t.cost) AND (o.id <= t.taxi)"
+    free = spec(on)
+    assert (str(free.residual), free.low, free.high) == ("o.price < t.cost", 0, None)
+    assert [str(side.order) for side in free.sides] == ["time(o.id)", "time(t.taxi)"]
+    assert expiry(free) == [(None, None), (None, None)]
+
+
+def test_nanoseconds_widen_the_bound() -> None:
+    """An order rounded to microseconds keeps the exact range in the residual."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.timestamp("ns"))])
+    found = build_spec({"l": schema, "r": schema}, "l.k = r.k AND r.t >= l.t", event_time="t")
+    assert (found.low, str(found.residual)) == (-1, "r.t >= l.t")
+
+
+def test_windows() -> None:
+    """With a window: low = high = 0, horizon and lateness are its size, event-time ranges stay in the residual."""
+    found = spec(
+        window=sliding("10 minutes", "1 minute"),
+        event_time="ts",
+        watermark={"o": 5},
+        select=["window.end AS e", "o.id"],
+    )
+    assert (found.window, found.low, found.high) == ((10 * MINUTE, MINUTE), 0, 0)
+    assert expiry(found) == [(10 * MINUTE, 10 * MINUTE)] * 2
+    assert "INTERVAL" in str(found.residual)
+    assert found.select[0].type == TS
+    assert expiry(spec("TRUE", window=tumbling(60), event_time="ts")) == [(None, None)] * 2
+
+
+def test_default_select_is_one_struct_per_alias() -> None:
+    """select=None: every column, in a struct under its alias; with a window also the window."""
+    found = spec(event_time="ts", window=tumbling("1 minute"))
+    assert [out.name for out in found.select] == ["o", "t", "window"]
+    assert found.sides[0].payload == tuple(ORDERS.names)
+    columns = {f"t.{f.name}": pa.array([None, None], f.type) for f in TRACKS}
+    built = found.select[1].expr.evaluate(columns, 2)
+    assert built.type == pa.struct(list(TRACKS)) == found.select[1].type
+    assert built.to_pylist() == [dict.fromkeys(TRACKS.names)] * 2
+
+
+def test_select_names() -> None:
+    """Stars, aliases and expressions; a duplicate name is refused with the remedy."""
+    assert [o.name for o in spec(select=["o.*", "taxi"]).select] == [*ORDERS.names, "taxi"]
+    assert [o.name for o in spec(select=["o.price * 2", "O.ID"]).select] == ["o.price * 2", "id"]
+    for bad in (["*"], ["o.cell", "t.CELL"], [], [1]):
+        with pytest.raises(SpecError):
+            spec(select=bad)
+    with pytest.raises(SpecError, match="AS"):
+        spec(select=["o.ts", "t.ts"])
+    with pytest.raises(ConditionError, match="no window"):
+        spec(select=["window.start"])
+    with pytest.raises(ConditionError, match="unknown alias 'x'"):
+        spec(select=["x.*"])
+
+
+def test_fingerprint() -> None:
+    """The same question in other words has the same fingerprint; another question has another; delays do not matter."""
+    base = spec(event_time="ts", watermark=5, select=["o.id"])
+    text = json.dumps(base.fingerprint())
+    same = [
+        spec(
+            BETWEEN.replace("o.cell", "O.CELL").replace(" AND", "\n  and"),
+            event_time="ts",
+            watermark=5,
+            select=["o.id"],
+        ),
+        spec(event_time="ts", watermark=99, late="keep", watermark_policy="max", select=["ID"]),
+        spec(BETWEEN.replace("10 MINUTES", "600 seconds"), event_time="ts", select=["o.id AS id"]),
+    ]
+    assert [json.dumps(other.fingerprint()) for other in same] == [text] * 3
+    others = [
+        spec(BETWEEN.replace("10", "11"), event_time="ts", select=["o.id"]),
+        spec(event_time="ts", select=["o.id AS i"]),
+        spec(event_time="ts", select=["o.id"], window=tumbling(1)),
+        spec(select=["o.id"]),
+        build_spec({"t": TRACKS, "o": ORDERS}, BETWEEN, event_time="ts", select=["o.id"]),
+    ]
+    assert len({json.dumps(other.fingerprint()) for other in others} | {text}) == 6
+    assert base.fingerprint()["condition"] == (
+        "((o.cell = t.cell) AND (t.ts >= (o.ts - INTERVAL '600' SECOND))) AND (t.ts <= (o.ts + INTERVAL '60' SECOND))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"how": "left"}, "not supported yet"),
+        ({"how": "sideways"}, "how='sideways' is not one of"),
+        ({"late": "maybe"}, "late"),
+        ({"watermark_policy": "mean"}, "watermark_policy"),
+        ({"watermark": "5 seconds"}, "watermark without event time"),
+        ({"watermark": {"o": 5}, "event_time": {"t": "ts"}}, "watermark without event time for o"),
+        ({"watermark": {"x": 5}, "event_time": "ts"}, "unknown alias 'x'"),
+        ({"window": tumbling(5)}, "no event time with a window for o, t: add event_time"),
+        ({"window": "10 seconds", "event_time": "ts"}, "tumbling"),
+        ({"event_time": "tz"}, "did you mean 'ts'"),
+        ({"event_time": "cell"}, "must be a timestamp, a date or an integer"),
+        ({"event_time": {"o": "id", "t": "ts"}}, "all be timestamps"),
+        ({"event_time": 5}, "event_time must be"),
+    ],
+)
+def test_refused(options: dict[str, Any], message: str) -> None:
+    """A wrong argument is a SpecError that says what to do."""
+    with pytest.raises(SpecError, match=message):
+        spec(**options)
+
+
+def test_refused_sides() -> None:
+    """Aliases are distinct names; three sides are not there yet; one side never."""
+    for schemas, message in [
+        ({"o": ORDERS}, "two or three"),
+        ({"a": ORDERS, "b": ORDERS, "c": ORDERS}, "not supported yet"),
+        ({"o": ORDERS, "O": TRACKS}, "duplicate alias"),
+        ({"window": ORDERS, "t": TRACKS}, "reserved"),
+        ({"a.b": ORDERS, "t": TRACKS}, "without a dot"),
+        ({"a": pa.schema([("k", pa.int8()), ("k", pa.int8())]), "t": TRACKS}, "two columns"),
+    ]:
+        with pytest.raises(SpecError, match=message):
+            build_spec(schemas, "cell")
+
+
+def test_no_equality_and_no_window() -> None:
+    """For now a join needs an equality or a window."""
+    with pytest.raises(ConditionError, match=r"equality.*window"):
+        spec("o.ts < t.ts")
+
+
+def test_key_types_meet() -> None:
+    """Both sides of a key evaluate to one type; floats have one NaN and one zero."""
+    schemas = {
+        "l": pa.schema(
+            [
+                ("i", pa.int8()),
+                ("f", pa.float32()),
+                ("d", pa.dictionary(pa.int8(), pa.string())),
+                ("n", pa.decimal128(5, 2)),
+            ]
+        ),
+        "r": pa.schema([("i", pa.uint32()), ("f", pa.float64()), ("d", pa.large_string()), ("n", pa.int32())]),
+    }
+    found = build_spec(schemas, ["i", "f", "d", "n"])
+    assert found.key_types == (pa.int64(), pa.float64(), pa.string(), pa.decimal128(12, 2))
+    for side in found.sides:
+        types = {f"{side.alias}.{f.name}": f.type for f in side.schema}
+        assert tuple(key.type(types) for key in side.keys) == found.key_types
+    zeros = found.sides[1].keys[1].evaluate({"r.f": pa.array([0.0, -0.0])}, 2)
+    assert zeros.buffers()[1].to_pybytes()[:16] == bytes(16)
