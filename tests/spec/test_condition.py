@@ -85,6 +85,9 @@ def test_intervals_become_microseconds() -> None:
         ("abs(t.ts - o.ts) <= INTERVAL 1 MINUTE", -minute, minute),
         ("t.day <= o.day + 2", None, 2 * day),
         ("t.day <= o.ts + INTERVAL 1 DAY", None, day),
+        ("t.day <= date_add(o.day, 3)", None, 3 * day),
+        ("t.day >= date_sub(o.day, 3)", -3 * day, None),
+        ("t.ts >= o.ts + 2 * INTERVAL 90 SECONDS", 3 * minute, None),
     ]:
         (found,) = read_condition(on, scope).ranges
         assert (found.low, found.high, found.kind) == (low, high, "time")
@@ -129,6 +132,7 @@ def test_every_two_sided_public_case() -> None:
         ("l.a IN (SELECT 1)", "subquery", "l.a"),
         ("l.a = r.a AND l.b BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC", "l.b"),
         ("l.a = r.a AND my_udf(l.b)", "MY_UDF is not supported", "my_udf"),
+        ("l.a = r.a AND date_format(l.t, 'y') = '1'", "DATE_FORMAT is not supported", "date_format"),
         ("l.a = (r.a", "not SQL", "a"),
         ("l.a = ", "missing", "= "),
         ("l.a = r.a l.b", "not", "l.b"),
@@ -227,6 +231,45 @@ def test_the_parts_mean_the_whole(on: str, left: list[tuple[int]], right: list[t
     whole = pc.fill_null(parse(on, SCOPE).evaluate(columns, len(pairs)), False)
     joinable = bool(read_condition(on, SCOPE).keys)
     spec = build_spec({"l": INTS, "r": INTS}, on, **(options if joinable else windowed))  # type: ignore[arg-type]
+    assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
+
+
+times = st.one_of(st.none(), st.integers(-3, 3))
+moments = st.sampled_from(["o.ts", "t.ts", "o.day", "t.day"])
+shifts = st.sampled_from(["", " + INTERVAL 1 DAY", " - INTERVAL 12 HOURS", " + INTERVAL 2 DAYS"])
+orders = st.sampled_from(["=", "<", "<=", ">", ">="])
+temporal = st.one_of(
+    st.builds("{}{} {} {}{}".format, moments, shifts, orders, moments, shifts),
+    st.builds("abs({} - {}) <= INTERVAL {} HOURS".format, moments, moments, st.sampled_from([0, 12, 24])),
+    st.builds("{} - {} {} INTERVAL {} HOURS".format, moments, moments, orders, st.sampled_from([-12, 0, 24])),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(temporal, min_size=1, max_size=3).map(" AND ".join),
+    st.lists(st.tuples(times, times, times, times), min_size=1, max_size=8),
+    st.sampled_from([None, "ts", "day", {"o": "ts", "t": "day"}]),
+    st.sampled_from(["ms", "us", "ns"]),
+)
+def test_the_parts_mean_the_whole_in_time(on: str, pairs: list[tuple[int]], event_time: str, unit: str) -> None:
+    """The same for timestamps of mixed units and zones, and dates."""
+    types = {"o.ts": pa.timestamp(unit, "UTC"), "o.day": pa.date32(), "t.ts": pa.timestamp("us"), "t.day": pa.date32()}
+    schemas = {a: pa.schema([("k", pa.int8()), *((n[2:], t) for n, t in types.items() if n[0] == a)]) for a in "ot"}
+    half_days = {"ms": 43_200_000, "us": 43_200_000_000, "ns": 43_200_000_000_000}
+    columns = {
+        "o.k": pa.repeat(pa.scalar(1, pa.int8()), len(pairs)),
+        "t.k": pa.repeat(pa.scalar(1, pa.int8()), len(pairs)),
+    }
+    for i, (name, t) in enumerate(types.items()):
+        scale = half_days[t.unit] if pa.types.is_timestamp(t) else 1
+        columns[name] = (
+            pa.array([None if p[i] is None else p[i] * scale for p in pairs])
+            .cast(pa.int64() if scale > 1 else pa.int32())
+            .cast(t)
+        )
+    whole = pc.fill_null(parse(on, Scope(schemas)).evaluate(columns, len(pairs)), False)
+    spec = build_spec(schemas, "o.k = t.k AND " + on, event_time=event_time)
     assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
 
 

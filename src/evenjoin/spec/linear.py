@@ -196,8 +196,10 @@ def _atom(expr: Expr, scope: Scope) -> Sum | None:
 
 
 def _widens(cast: Cast, scope: Scope) -> bool:
-    """A cast that changes no value: to a wider integer, or between timestamps of one unit."""
+    """A cast that changes no value: to the same type, to a wider integer, or between timestamps of one unit."""
     source, target = coercion.plain_type(cast.arg.type(scope.types)), cast.target
+    if source == target:
+        return True
     if pt.is_integer(source) and pt.is_integer(target):
         return bool(source.bit_width <= target.bit_width)
     return bool(pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == target.unit)

@@ -51,7 +51,7 @@ _UNDERSTOOD = {
 def parse(text: str, scope: Scope) -> Expr:
     """One scalar expression, typed: it evaluates without a type error on the scope's schemas."""
     with pointing(text):
-        return _typed(sql.read(text), scope)
+        return _typed(text, sql.read(text), scope)
 
 
 def parse_select(text: str, scope: Scope) -> list[tuple[str, Expr]]:
@@ -64,8 +64,8 @@ def parse_select(text: str, scope: Scope) -> list[tuple[str, Expr]]:
             owner = tree.args["table"]
             return _all(scope.alias((owner.name, owner.meta.get("start"))), scope)
         if isinstance(tree, exp.Alias):
-            return [(tree.alias, _typed(tree.this, scope))]
-        expr = _typed(tree, scope)
+            return [(tree.alias, _typed(text, tree.this, scope))]
+        expr = _typed(text, tree, scope)
         if isinstance(expr, Column):
             return [(expr.name.partition(".")[2], expr)]
         return [(expr.name if isinstance(expr, Field) else str(expr), expr)]
@@ -75,8 +75,8 @@ def _all(alias: str, scope: Scope) -> list[tuple[str, Expr]]:
     return [(name, scope.column(alias, name)) for name in scope.schemas[alias].names]
 
 
-def _typed(tree: exp.Expression, scope: Scope) -> Expr:
-    expr = _Reader(scope).read(tree)
+def _typed(text: str, tree: exp.Expression, scope: Scope) -> Expr:
+    expr = _Reader(text, scope).read(tree)
     expr.type(scope.types)
     return expr
 
@@ -84,23 +84,20 @@ def _typed(tree: exp.Expression, scope: Scope) -> Expr:
 class _Reader:
     """One walk over a sqlglot tree."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    def __init__(self, text: str, scope: Scope) -> None:
+        self.text, self.scope = text, scope
 
     def read(self, node: exp.Expression) -> Expr:
         kind, at = type(node), sql.place(node)
+        if not (kind in _BINARY or kind in _UNARY or kind in _SPECIAL):
+            raise ExprError(sql.refusal(node, self.text), at)
         odd = sorted(name for name, value in node.args.items() if value and name not in _UNDERSTOOD)
-        if odd and kind is not exp.Window and (kind, odd) != (exp.Like, ["negate"]):
+        if odd and (kind, odd) != (exp.Like, ["negate"]):
             raise ExprError(f"{node.key.upper()} with {odd[0].upper()} is not supported in a stream join", at)
         if kind in _BINARY:
             call = Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)), at)
             return Call("NOT", (call,), at) if odd else call
-        if kind in _UNARY:
-            return self._unary(_UNARY[kind], node, at)
-        special = _SPECIAL.get(kind)
-        if special is None:
-            raise ExprError(sql.refusal(node), at)
-        return special(self, node, at)
+        return self._unary(_UNARY[kind], node, at) if kind in _UNARY else _SPECIAL[kind](self, node, at)
 
     def _unary(self, name: str, node: exp.Expression, at: int | None) -> Expr:
         inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
@@ -199,6 +196,12 @@ class _Reader:
             return Literal(cast.compute({}, 0).as_py(), cast.target, cast.at)
         return cast
 
+    def date_add(self, node: exp.Expression, at: int | None) -> Expr:
+        unit = node.args.get("unit")
+        if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
+            raise ExprError("write + INTERVAL for units other than days", at)
+        return Call("+", (Cast(self.read(node.this), pa.date32(), at=at), self.read(node.expression)), at)
+
     def function(self, name: str, args: list[exp.Expression | None], at: int | None) -> Expr:
         return Call(name, tuple(self.read(a) for a in args if a is not None), at)
 
@@ -218,6 +221,7 @@ _SPECIAL: dict[type[exp.Expression], _Special] = {
     exp.NullSafeNEQ: lambda r, n, at: Call("NOT", (Call("<=>", (r.read(n.this), r.read(n.expression)), at),), at),
     exp.Case: _Reader.case,
     exp.If: _Reader.if_,
+    exp.TsOrDsAdd: _Reader.date_add,
     exp.Nullif: _Reader.nullif,
     exp.Cast: _Reader.cast,
     exp.TryCast: _Reader.cast,

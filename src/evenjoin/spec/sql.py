@@ -8,6 +8,7 @@ Not here: what the tree means (parse.py).
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import sqlglot
@@ -42,15 +43,16 @@ def place(node: exp.Expression) -> int | None:
     return place(node.parent) if isinstance(node.parent, exp.Expression) else None
 
 
-def refusal(node: exp.Expression) -> str:
-    """Why a node that nobody reads is not supported."""
+def refusal(node: exp.Expression, text: str) -> str:
+    """Why a node that nobody reads is not supported; a function goes by the name it has in the text."""
     if isinstance(node, exp.Alias):
         return "this is not a condition: an operator such as AND is missing, or a name was given with AS"
     if isinstance(node, exp.Window | exp.AggFunc):
         return "aggregates and window functions are not supported in a stream join; aggregate before or after it"
     if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
         return "a subquery is not supported in a stream join"
-    name = node.name if isinstance(node, exp.Anonymous) else node.key
+    word = re.match(r"\w+", text[place(node) or 0 :]) if isinstance(node, exp.Func) else None
+    name = word[0] if word else node.key
     return f"{name.upper()} is not supported in a stream join; compute it as a column before the join"
 
 
