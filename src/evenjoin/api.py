@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from evenjoin.runtime.driver import Settings
 from evenjoin.runtime.local import LateOutput, LocalJoin
 from evenjoin.spec import JoinSpec, Window, build_spec, parse_duration
 from evenjoin.spec.window import Duration
+from evenjoin.state.files import Folder
 from evenjoin.strategies.base import Layout, Strategy, resolve
 
 DEFAULT_INSTANCES = 2
@@ -34,8 +35,8 @@ def local(
     select: str | Sequence[str] | None = None,
     strategy: str | Strategy = "hash",
     instances: int = DEFAULT_INSTANCES,
-    late: str | LateOutput = "drop",
-    checkpoint: str | os.PathLike[str] | None = None,
+    late: str | os.PathLike[str] | LateOutput = "drop",
+    checkpoint: str | os.PathLike[str] | Folder | None = None,
     **settings: Any,
 ) -> LocalJoin:
     """Join two streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
@@ -95,5 +96,3 @@ def _unit(spec: JoinSpec) -> Any:
     integer = side.event_time is not None and pa.types.is_integer(side.schema.field(side.event_time).type)
     return "integer" if integer else "timestamp"
 
-
-Late = str | Callable[..., None]

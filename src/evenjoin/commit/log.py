@@ -41,12 +41,16 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """One batch, final. `asked` is the strategy, layout and size the user asked for: a restart that asks for another
+    gets a new table, one that asks for the same goes on with the table that planning has arrived at."""
+
     batch: int
     table: str
     next_table: str
     manifest: Manifest
     watermark: Watermark
     report: LoadReport | None
+    asked: str = ""
     duration_ms: float = 0.0
     migration: dict[str, Any] | None = None
     totals: dict[str, Any] = field(default_factory=dict)
@@ -60,6 +64,7 @@ class Commit:
             "manifest": self.manifest.to_json(),
             "watermark": asdict(self.watermark),
             "report": self.report.to_json() if self.report else None,
+            "asked": self.asked,
             "duration_ms": self.duration_ms,
             "migration": self.migration,
             "totals": self.totals,

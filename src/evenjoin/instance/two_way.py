@@ -66,8 +66,12 @@ class Arrivals:
     """What reached an instance in one batch: tuples per side, intake of the dispatch tasks, late rows per side."""
 
     tuples: tuple[list[pa.RecordBatch], ...]
-    intake: list[tuple[Intake, ...]] = field(default_factory=list)
-    late: tuple[list[pa.RecordBatch], ...] = ((), ())  # type: ignore[assignment]
+    late: tuple[list[pa.RecordBatch], ...]
+    intake: list[tuple[Intake, ...]]
+
+    @classmethod
+    def empty(cls, sides: int) -> Arrivals:
+        return cls(tuple([] for _ in range(sides)), tuple([] for _ in range(sides)), [])
 
 
 def join_batch(work: Work, instance: int, arrivals: Arrivals, folder: Folder, segments: Segments) -> Iterator[pa.RecordBatch]:
@@ -80,6 +84,8 @@ def join_batch(work: Work, instance: int, arrivals: Arrivals, folder: Folder, se
     probing = [_with_role(tuples, roles, Role.PROBE) for tuples, roles in new]
     sealed, merges = _store(work, instance, stored, folder, segments, names)
     work.step("sealed", instance)
+    own = {run.file for side in sides for run in work.runs.get((instance, side), ())}
+    segments.retain(own, f"-i{instance}-")
     late_files = write_late(folder, arrivals.late, names.batch, f"{instance}-{names.attempt}")
     tally = _Tally(work, stored)
     for side in sides:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
 from evenjoin.state.segment import Run
 
 
@@ -59,7 +57,11 @@ class Receipt:
     late_files: tuple[str, ...] = field(default=())
 
     def to_bytes(self) -> bytes:
-        data: dict[str, Any] = asdict(self)
+        data = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("sealed", "merged"):
+            data[name] = [[run.to_json() for run in side] for side in data[name]]
+        for name in ("heavy", "intake"):
+            data[name] = [asdict(item) for item in data[name]]
         return json.dumps(data).encode()
 
     @classmethod

@@ -130,15 +130,17 @@ class Driver:
 
     def next_table(self) -> RoutingTable:
         """The table of the next batch: the one decided on, unless the user now asks for another strategy or size."""
-        initial = check(
-            self.settings.strategy.initial(self.settings.instances, len(self.spec.sides), self.settings.layout)
-        )
+        if self.last is not None and self.last.asked == self._asked:
+            return self.table_named(self.last.next_table)
+        settings = self.settings
+        initial = check(settings.strategy.initial(settings.instances, len(self.spec.sides), settings.layout))
         if self.last is None:
             return initial
-        decided = self.table_named(self.last.next_table)
-        if (decided.origin, decided.instances) == (initial.origin, initial.instances):
-            return decided
-        return replace(initial, version=decided.version + 1)
+        return replace(initial, version=self.table_named(self.last.next_table).version + 1)
+
+    @property
+    def _asked(self) -> str:
+        return f"{self.settings.strategy.origin} on {self.settings.instances}, {self.settings.layout}"
 
     def table_named(self, name: str) -> RoutingTable:
         if name not in self._tables:
@@ -214,7 +216,7 @@ class Driver:
         for one in {table.version: table, after.version: after}.values():
             self.log.save_table(one)
         return Commit(
-            receipts[0].batch, self._name(table), self._name(after), manifest, mark, report,
+            receipts[0].batch, self._name(table), self._name(after), manifest, mark, report, self._asked,
             migration=migration, totals=_totals(self.last, report),
         )  # fmt: skip
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
 from evenjoin.errors import SpecError
 from evenjoin.instance.emit import output_schema
@@ -29,13 +31,19 @@ from evenjoin.state.segment import Segments
 
 LateOutput = Callable[[pa.Table, str, int], None]
 """Called with (late rows, alias, batch number)."""
+Sink = Callable[[pa.Table, int], None]
+"""Called with (results, batch number)."""
 
 
 class LocalJoin:
     """A running join. See `evenjoin.local`."""
 
     def __init__(
-        self, spec: JoinSpec, settings: Settings, checkpoint: str | os.PathLike[str] | None, late: LateOutput | None
+        self,
+        spec: JoinSpec,
+        settings: Settings,
+        checkpoint: str | os.PathLike[str] | Folder | None,
+        late: LateOutput | str | os.PathLike[str] | None,
     ) -> None:
         folder: Folder = MemoryFolder() if checkpoint is None else open_folder(checkpoint)
         self._driver = Driver(spec, settings, folder)
@@ -44,16 +52,22 @@ class LocalJoin:
         self.schema = output_schema(spec)
         self._segments = Segments(folder, layouts(spec))
 
-    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
-        """Join one micro-batch: rows by alias (a side may be missing). Returns the new results."""
+    def process(
+        self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None
+    ) -> pa.Table:
+        """Join one micro-batch: rows by alias (a side may be missing). Returns the new results.
+
+        For exactly-once output over crashes number the batches and give a `sink`: it is called with (results,
+        batch) before the batch is committed, and a batch that was committed is not joined again.
+        """
         aliases = [side.alias for side in self._spec.sides]
         unknown = set(data) - set(aliases)
         if unknown:
             raise SpecError(f"unknown alias {sorted(unknown)[0]!r}; the join has {', '.join(aliases)}")
         sides = [_rows(data.get(side.alias), side.schema, side.columns, side.alias) for side in self._spec.sides]
-        batch = _Batch(self._driver.folder, self._segments, sides, self._spec, self._late)
-        self._driver.run(self.batch, batch)
-        return pa.Table.from_batches(batch.results, self.schema)
+        run = _Batch(self._driver.folder, self._segments, sides, self, sink)
+        self._driver.run(self.batch if batch is None else batch, run)
+        return run.results or self.schema.empty_table()
 
     @property
     def batch(self) -> int:
@@ -81,6 +95,16 @@ class LocalJoin:
         """Counters of the last batch and in total."""
         return progress(self._driver)
 
+    def deliver_late(self, rows: pa.Table, side: int, batch: int) -> None:
+        """Late rows to where `late=` says."""
+        alias = self._spec.sides[side].alias
+        if callable(self._late):
+            self._late(rows, alias, batch)
+        elif self._late is not None:
+            folder = Path(self._late) / alias
+            folder.mkdir(parents=True, exist_ok=True)
+            parquet.write_table(rows, folder / f"{batch}.parquet")
+
     def close(self) -> None:
         self._driver.close()
 
@@ -95,14 +119,14 @@ class _Batch:
     """The runtime of one local batch: instances run one after the other."""
 
     def __init__(
-        self, folder: Folder, segments: Segments, sides: Sequence[pa.RecordBatch], spec: JoinSpec, late: LateOutput | None
+        self, folder: Folder, segments: Segments, sides: Sequence[pa.RecordBatch], join: LocalJoin, sink: Sink | None
     ) -> None:
         self._folder, self._segments, self._sides = folder, segments, sides
-        self._spec, self._late = spec, late
-        self.results: list[pa.RecordBatch] = []
+        self._join, self._sink = join, sink
+        self.results: pa.Table | None = None
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        instances = [Arrivals(tuple([] for _ in self._sides), [], tuple([] for _ in self._sides)) for _ in range(work.table.instances)]
+        instances = [Arrivals.empty(len(self._sides)) for _ in range(work.table.instances)]
         dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream=0)
         intakes: list[Intake] = []
         for side, rows in enumerate(self._sides):
@@ -113,9 +137,12 @@ class _Batch:
                 instances[0].late[side].append(sent.late)
             intakes.append(sent.intake)
         instances[0].intake.append(tuple(intakes))
+        results: list[pa.RecordBatch] = []
         for number, arrivals in enumerate(instances):
-            self.results += join_batch(work, number, arrivals, self._folder, self._segments)
-            self._segments.retain({r.file for (i, _), runs in work.runs.items() if i == number for r in runs}, f"-i{number}-")
+            results += join_batch(work, number, arrivals, self._folder, self._segments)
+        self.results = pa.Table.from_batches(results, self._join.schema)
+        if self._sink is not None:
+            self._sink(self.results, work.batch)
 
     def finish(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         raise AssertionError("every local instance runs in execute")
@@ -126,8 +153,7 @@ class _Batch:
 
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
-            if self._late is not None:
-                self._late(rows, self._spec.sides[side].alias, batch)
+            self._join.deliver_late(rows, side, batch)
 
 
 def _rows(data: Any, schema: pa.Schema, columns: Sequence[str], alias: str) -> pa.RecordBatch:

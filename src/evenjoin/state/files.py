@@ -39,8 +39,10 @@ class Folder(Protocol):
     def delete_folder(self, folder: str) -> None: ...
 
 
-def open_folder(location: str | os.PathLike[str]) -> Folder:
-    """The folder at a path or URI (`ck`, `file:/ck`, `s3://bucket/ck`, `hdfs://...`)."""
+def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
+    """The folder at a path or URI (`ck`, `file:/ck`, `s3://bucket/ck`, `hdfs://...`); a Folder is itself."""
+    if not isinstance(location, (str, os.PathLike)):
+        return location
     text = os.fspath(location)
     if "://" not in text and not text.startswith("file:"):
         return LocalFolder(os.path.abspath(text))

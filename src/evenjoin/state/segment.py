@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class Run:
     dirty: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Run:
@@ -110,9 +110,9 @@ class Segments:
             reader = self._open[run.file] = self._verified(run)
         return Tuples.of(self._layouts[side], reader.get_batch(run.index))
 
-    def retain(self, instance_files: set[str], owner: str) -> None:
-        """Forget files of `owner` (a file name part) that its manifest no longer names."""
-        for name in [n for n in self._open if owner in n and n not in instance_files]:
+    def retain(self, named: set[str], owner: str) -> None:
+        """Forget the files of an instance (`owner` is part of their names) that its manifest no longer names."""
+        for name in [n for n in self._open if owner in n and n not in named]:
             del self._open[name]
 
     def _verified(self, run: Run) -> pa.ipc.RecordBatchFileReader:

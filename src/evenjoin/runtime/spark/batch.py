@@ -122,8 +122,7 @@ def join_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Second stage: everything for one instance -> its results."""
     instance = _partition()
-    sides = range(len(work.layouts))
-    arrivals = Arrivals(tuple([] for _ in sides), [], tuple([] for _ in sides))
+    arrivals = Arrivals.empty(len(work.layouts))
     for batch in batches:
         for kind, blob in zip(batch.column("kind").to_pylist(), batch.column("blob"), strict=True):
             if kind == INTAKE:
@@ -133,9 +132,7 @@ def join_partition(
                 target[kind // 2].extend(unpack(blob))
     if only is not None and instance not in only:
         return
-    segments = _segments(folder, work)
-    yield from join_batch(work, instance, arrivals, folder, segments)
-    segments.retain({r.file for (i, _), runs in work.runs.items() if i == instance for r in runs}, f"-i{instance}-")
+    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work))
 
 
 def migrate_partition(

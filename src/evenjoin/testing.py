@@ -1,0 +1,204 @@
+"""For testing joins: a brute-force oracle, streams with crashes in them, and Hypothesis strategies.
+
+* `brute_force` evaluates the whole condition on the whole cross product. It shares the SQL reader with the engine but
+  none of its classification, placement, state or kernels.
+* `Crash` in a stream of batches says: die at this step of the next batch, start again from the checkpoint, replay.
+* `routing_tables`, `splits` (in `evenjoin.testing`, needing Hypothesis) draw random valid tables and batch splits.
+
+Not for production use; `import evenjoin` does not load it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenjoin.placement.check import check
+from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Grid, Topology
+from evenjoin.runtime.local import LocalJoin
+from evenjoin.spec import JoinSpec, Scope, parse
+
+Rows = Counter[tuple[Any, ...]]
+
+
+def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = None) -> Rows:
+    """The results of the join over the whole input, as a multiset of rows: every pair is looked at."""
+    aliases = [side.alias for side in spec.sides]
+    scope = Scope({a: data[a].schema for a in aliases}, None)
+    left, right = (data[a].num_rows for a in aliases)
+    rows = {aliases[0]: np.repeat(np.arange(left), right), aliases[1]: np.tile(np.arange(right), left)}
+    columns = {
+        f"{a}.{name}": data[a][name].combine_chunks().take(pa.array(rows[a])) for a in aliases for name in data[a].schema.names
+    }
+    verdict = parse(on or spec.text, scope).evaluate(columns, left * right)
+    keep = np.asarray(pc.fill_null(verdict, False))
+    pairs = np.flatnonzero(keep)
+    starts = None
+    if spec.window is not None:
+        pairs, starts = _shared_windows(spec, columns, pairs)
+    kept = {name: column.take(pa.array(pairs)) for name, column in columns.items()}
+    if starts is not None and spec.window is not None:
+        from evenjoin.instance.emit import as_time
+
+        type_ = data[aliases[0]].schema.field(spec.sides[0].event_time).type
+        kept |= {"window.start": as_time(starts, type_), "window.end": as_time(starts + spec.window[0], type_)}
+    out = [output.expr.evaluate(kept, len(pairs)) for output in spec.select]
+    return multiset(pa.Table.from_arrays(out, names=[output.name for output in spec.select]))
+
+
+def _shared_windows(spec: JoinSpec, columns: Mapping[str, pa.Array], pairs: Any) -> tuple[Any, Any]:
+    """Each pair once per window that holds both of its tuples, window by window."""
+    assert spec.window is not None
+    size, slide = spec.window
+    times = []
+    for side in spec.sides:
+        assert side.order is not None
+        times.append(side.order.evaluate(columns, len(next(iter(columns.values())))))
+    again, starts = [], []
+    for pair in pairs.tolist():
+        one, two = times[0][pair].as_py(), times[1][pair].as_py()
+        if one is None or two is None:
+            continue
+        start = (max(one, two) - size) // slide * slide
+        while start <= min(one, two):
+            if start + size > max(one, two):
+                again.append(pair)
+                starts.append(start)
+            start += slide
+    return np.array(again, np.int64), np.array(starts, np.int64)
+
+
+def multiset(table: pa.Table) -> Rows:
+    """Rows with their multiplicities; NaN equals NaN."""
+    columns = [column.to_pylist() for column in table.columns]
+    return Counter(tuple(_plain(v) for v in row) for row in zip(*columns, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value != value:
+        return "NaN"
+    return tuple(sorted(value.items())) if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """In a stream: the next batch dies at this step (of the driver, or of instance `instance`'s task)."""
+
+    step: str
+    instance: int | None = None
+
+
+class Died(BaseException):
+    """A crash on purpose. Not an Exception, so nothing in between can swallow it."""
+
+
+Batch = Mapping[str, pa.Table]
+Make = Callable[..., LocalJoin]
+
+
+def run_stream(make: Make, stream: Iterable[Batch | Crash]) -> dict[int, pa.Table]:
+    """Run a stream with crashes in it through joins made by `make(step=..., worker_step=...)`.
+
+    `make` must give the same checkpoint each time. Returns the results per batch, as an idempotent sink keeps them.
+    """
+    sunk: dict[int, pa.Table] = {}
+    armed: list[Crash] = []
+    join = make(step=_driver_step(armed), worker_step=_worker_step(armed))
+    number = 0
+    for item in stream:
+        if isinstance(item, Crash):
+            armed.append(item)
+            continue
+        while True:
+            try:
+                join.process(item, batch=number, sink=lambda table, batch: sunk.__setitem__(batch, table))
+                break
+            except Died:
+                join.close()
+                join = make(step=_driver_step(armed), worker_step=_worker_step(armed))
+        armed.clear()
+        number += 1
+    join.close()
+    return sunk
+
+
+def _driver_step(armed: list[Crash]) -> Callable[[str, int], None]:
+    return lambda name, batch: _die(armed, Crash(name))
+
+
+def _worker_step(armed: list[Crash]) -> Callable[[str, int], None]:
+    return lambda name, instance: _die(armed, Crash(name, instance))
+
+
+def _die(armed: list[Crash], here: Crash) -> None:
+    if here in armed:
+        armed.remove(here)
+        raise Died(here)
+
+
+def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
+    """A table cut into consecutive batches at these rows."""
+    edges = [0, *sorted(min(c, table.num_rows) for c in cuts), table.num_rows]
+    return [table.slice(a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def routing_tables(sides: int = 2, max_instances: int = 5) -> Any:
+    """Hypothesis strategy: valid tables of any mixture of regions and topologies."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def tables(draw: Any) -> RoutingTable:
+        instances = draw(st.integers(1, max_instances))
+        buckets = draw(st.integers(1, 6))
+        regions = [Region(Buckets((b,)), draw(_topologies(sides, instances))) for b in range(buckets)]
+        codes = draw(st.lists(st.integers(0, 8), unique=True, max_size=4))
+        regions += [Region(Keys((c,)), draw(_topologies(sides, instances))) for c in codes]
+        return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(regions), "drawn"))
+
+    return tables()
+
+
+def _topologies(sides: int, instances: int) -> Any:
+    from hypothesis import strategies as st
+
+    units = st.lists(st.integers(0, instances - 1), min_size=1, max_size=instances, unique=True).map(tuple)
+
+    @st.composite
+    def topologies(draw: Any) -> Topology:
+        if sides == 2 and draw(st.booleans()):
+            rows = draw(st.integers(1, instances))
+            columns = draw(st.integers(1, instances // rows))
+            cells = draw(st.permutations(range(instances)))[: rows * columns]
+            return Grid(rows, columns, tuple(cells))
+        chosen = tuple(draw(units) for _ in range(sides))
+        if draw(st.booleans()):
+            return Biclique(chosen)
+        weights = tuple(tuple(draw(st.integers(1, 5)) for _ in side) for side in chosen)
+        return Biclique(chosen, weights)
+
+    return topologies()
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A strategy for tests: a given sequence of tables, one a batch, whatever the load."""
+
+    tables: tuple[RoutingTable, ...]
+
+    @property
+    def origin(self) -> str:
+        return "drawn"
+
+    def initial(self, instances: int, sides: int, layout: str) -> RoutingTable:
+        return self.tables[0]
+
+    def plan(self, report: Any, table: RoutingTable) -> RoutingTable | None:
+        following = report.batch + 1
+        return self.tables[following] if following < len(self.tables) else None

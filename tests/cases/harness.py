@@ -1,0 +1,130 @@
+"""The join cases of cases/public.json as runs: input steps, options of the join, what each step must give.
+
+A case that this engine cannot run yet is not left out: `reason_to_wait` names what it waits for, and the tests show
+it as skipped with that reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import evenjoin
+
+CASES = json.loads((Path(__file__).parent / "public.json").read_text())
+
+CONDITIONS = {"pathway.band.forget_after_2_keep_results": "l.t = r.t"}
+"""Where a case's condition is prose, the SQL it means."""
+
+
+@dataclass
+class Step:
+    rows: dict[str, pa.Table]
+    new: Counter | None = None
+    restart: bool = False
+    rescale: bool = False
+    stored: int | None = None
+
+
+@dataclass
+class Run:
+    on: str
+    select: list[str]
+    options: dict[str, Any]
+    steps: list[Step]
+    expected: Counter
+    schemas: dict[str, pa.Schema] = field(default_factory=dict)
+
+
+def reason_to_wait(case: dict[str, Any]) -> str | None:
+    """Why a case is not run by the two-way inner engine, or None."""
+    if case.get("third"):
+        return "a three-way join"
+    if case["how"] != "inner":
+        return f"an outer, semi or anti join ({case['how']})"
+    window = case["window"]
+    if window and window["type"] == "session":
+        return "a session window"
+    if window is None and "=" not in re.sub(r"[<>!]=|<>|<=>", lambda m: "~" if m[0] != "<=>" else "=", case["condition"]):
+        return "a band or theta join without an equality"
+    return None
+
+
+def read_case(case: dict[str, Any]) -> Run:
+    """The case as a run."""
+    schemas = {"l": _schema(case, "left"), "r": _schema(case, "right")}
+    select = [f"{_expression(s)} AS c{i}" for i, s in enumerate(case["select"])]
+    run = Run(CONDITIONS.get(case["name"], case["condition"]), select, _options(case), [], rows(case["expected"]), schemas)
+    for step in _steps(case):
+        tables = {a: pa.Table.from_pylist(step.get(side) or [], schemas[a]) for a, side in (("l", "left"), ("r", "right"))}
+        new = rows(step["expect_new"]) if "expect_new" in step else None
+        run.steps.append(
+            Step(tables, new, step.get("restart_before", False), "repartition_state_before" in step, step.get("state_rows_total"))
+        )
+    return run
+
+
+def rows(values: list[list[Any]]) -> Counter:
+    return Counter(tuple(row) for row in values)
+
+
+def _schema(case: dict[str, Any], side: str) -> pa.Schema:
+    kinds: dict[str, pa.DataType] = {}
+    for row in case[side]:
+        for name, value in row.items():
+            if value is not None or name not in kinds:
+                kinds[name] = pa.array([value]).type if value is not None else kinds.get(name, pa.int64())
+    return pa.schema(list(kinds.items()))
+
+
+def _expression(text: str) -> str:
+    return {"w.end": "window.end", "w.start": "window.start", "l.wstart": "window.start"}.get(text, text)
+
+
+def _options(case: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    window = case["window"]
+    if window:
+        options["event_time"] = {t.split(".")[0]: t.split(".")[1] for t in window["time"]}
+        size = window["size"]
+        options["window"] = evenjoin.tumbling(size) if window["type"] == "tumbling" else evenjoin.sliding(size, window["slide"])
+    elif "l.t" in case["condition"] and "r.t" in case["condition"]:
+        options["event_time"] = "t"
+    if case.get("watermark"):
+        options["watermark"] = {{"left": "l", "right": "r"}[side]: delay for side, delay in case["watermark"].items()}
+    if case.get("grace") is not None:  # Kafka's stream time is the greatest of all, not the least of the sides
+        options |= {"watermark": case["grace"], "watermark_policy": "max"}
+    if case.get("cutoff") is not None:
+        options["watermark"] = case["cutoff"]
+    if "arrival" in case and "WM(" in case["arrival"]:
+        options["watermark"] = 0
+    return options
+
+
+def _steps(case: dict[str, Any]) -> list[dict[str, Any]]:
+    if case.get("steps"):
+        return case["steps"]
+    if "arrival" in case:
+        return _arrival(case)
+    if case.get("late_dropped") or case.get("cutoff") is not None:  # the watermark moves row by row
+        pairs = range(max(len(case["left"]), len(case["right"])))
+        steps = [{"left": case["left"][i : i + 1], "right": case["right"][i : i + 1]} for i in pairs]
+        restore = case.get("restore_after")
+        if restore:
+            steps[restore["left"]]["restart_before"] = True
+        return steps
+    return [{"left": case["left"], "right": case["right"]}]
+
+
+def _arrival(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """One step per row, in the order of arrival: L1 R1 ... takes the next row of that side."""
+    left, right, steps = iter(case["left"]), iter(case["right"]), []
+    for token in re.findall(r"\b([LR])[\d(]", case["arrival"]):
+        steps.append({"left": [next(left)]} if token == "L" else {"right": [next(right)]})
+    return steps

@@ -1,0 +1,34 @@
+"""One Spark session for all tests that need it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A small local session with the settings EvenJoin asks for."""
+    from pyspark.sql import SparkSession
+
+    import evenjoin
+
+    builder = SparkSession.builder.master("local[2]").appName("evenjoin tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "2g",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = evenjoin.tune(builder).getOrCreate()
+    session.sparkContext.setLogLevel("FATAL")
+    yield session
+    session.stop()

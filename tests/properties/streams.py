@@ -1,0 +1,55 @@
+"""Random inputs for the properties: small streams full of duplicates, NULLs, ties and hot keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
+
+CONDITIONS = [
+    "l.k = r.k",
+    "l.k = r.k AND r.t BETWEEN l.t - 3 AND l.t + 2",
+    "l.k = r.k AND r.t >= l.t AND l.v <> r.v",
+    "l.name = r.name AND r.t < l.t + 4",
+    "l.k = r.k AND l.name = r.name",
+    "l.k <=> r.k AND r.t <= l.t",
+    "l.k + 1 = r.k AND l.v > 1",
+    "l.name <=> r.name AND l.t = r.t",
+    "l.k = r.k AND r.t BETWEEN l.t + 2 AND l.t + 1",
+]
+
+
+@st.composite
+def sides(draw: Any, max_rows: int = 14) -> dict[str, pa.Table]:
+    return {alias: draw(rows(max_rows)) for alias in ("l", "r")}
+
+
+@st.composite
+def rows(draw: Any, max_rows: int) -> pa.Table:
+    count = draw(st.integers(0, max_rows))
+    key = st.one_of(st.none(), st.integers(0, 4))
+    text = st.one_of(st.none(), st.sampled_from(["", "a", "b", "a much longer key than eight bytes"]))
+    columns = {
+        "id": list(range(count)),
+        "k": draw(st.lists(key, min_size=count, max_size=count)),
+        "name": draw(st.lists(text, min_size=count, max_size=count)),
+        "t": draw(st.lists(st.one_of(st.none(), st.integers(-6, 12)), min_size=count, max_size=count)),
+        "v": draw(st.lists(st.integers(0, 3), min_size=count, max_size=count)),
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+@st.composite
+def batches(draw: Any, data: dict[str, pa.Table], max_batches: int = 4) -> list[dict[str, pa.Table]]:
+    """The streams cut into micro-batches, each side at its own places."""
+    from evenjoin.testing import split
+
+    cuts = draw(st.integers(0, max_batches - 1))
+    parts = {
+        alias: split(table, draw(st.lists(st.integers(0, table.num_rows), min_size=cuts, max_size=cuts)))
+        for alias, table in data.items()
+    }
+    return [{alias: part[i] for alias, part in parts.items()} for i in range(cuts + 1)]
