@@ -61,9 +61,7 @@ def late_policy(late: Any) -> tuple[str, Any]:
     raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
 
 
-def read_settings(
-    spec: JoinSpec, strategy: str | Strategy, instances: int, more: Mapping[str, Any]
-) -> Settings:
+def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more: Mapping[str, Any]) -> Settings:
     """Settings from keyword arguments, with a warning for each side whose state nothing bounds."""
     if not isinstance(instances, int) or isinstance(instances, bool) or instances < 1:
         raise SpecError(f"instances={instances!r}: a whole number of at least 1 is needed")
@@ -95,4 +93,3 @@ def _unit(spec: JoinSpec) -> Any:
     side = spec.sides[0]
     integer = side.event_time is not None and pa.types.is_integer(side.schema.field(side.event_time).type)
     return "integer" if integer else "timestamp"
-

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,9 @@ def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = N
     left, right = (data[a].num_rows for a in aliases)
     rows = {aliases[0]: np.repeat(np.arange(left), right), aliases[1]: np.tile(np.arange(right), left)}
     columns = {
-        f"{a}.{name}": data[a][name].combine_chunks().take(pa.array(rows[a])) for a in aliases for name in data[a].schema.names
+        f"{a}.{name}": data[a][name].combine_chunks().take(pa.array(rows[a]))
+        for a in aliases
+        for name in data[a].schema.names
     }
     verdict = parse(on or spec.text, scope).evaluate(columns, left * right)
     keep = np.asarray(pc.fill_null(verdict, False))
@@ -146,7 +149,7 @@ def _die(armed: list[Crash], here: Crash) -> None:
 def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
     """A table cut into consecutive batches at these rows."""
     edges = [0, *sorted(min(c, table.num_rows) for c in cuts), table.num_rows]
-    return [table.slice(a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [table.slice(a, b - a) for a, b in pairwise(edges)]
 
 
 def routing_tables(sides: int = 2, max_instances: int = 5) -> Any:

@@ -51,7 +51,9 @@ def reason_to_wait(case: dict[str, Any]) -> str | None:
     window = case["window"]
     if window and window["type"] == "session":
         return "a session window"
-    if window is None and "=" not in re.sub(r"[<>!]=|<>|<=>", lambda m: "~" if m[0] != "<=>" else "=", case["condition"]):
+    if window is None and "=" not in re.sub(
+        r"[<>!]=|<>|<=>", lambda m: "~" if m[0] != "<=>" else "=", case["condition"]
+    ):
         return "a band or theta join without an equality"
     return None
 
@@ -60,12 +62,22 @@ def read_case(case: dict[str, Any]) -> Run:
     """The case as a run."""
     schemas = {"l": _schema(case, "left"), "r": _schema(case, "right")}
     select = [f"{_expression(s)} AS c{i}" for i, s in enumerate(case["select"])]
-    run = Run(CONDITIONS.get(case["name"], case["condition"]), select, _options(case), [], rows(case["expected"]), schemas)
+    run = Run(
+        CONDITIONS.get(case["name"], case["condition"]), select, _options(case), [], rows(case["expected"]), schemas
+    )
     for step in _steps(case):
-        tables = {a: pa.Table.from_pylist(step.get(side) or [], schemas[a]) for a, side in (("l", "left"), ("r", "right"))}
+        tables = {
+            a: pa.Table.from_pylist(step.get(side) or [], schemas[a]) for a, side in (("l", "left"), ("r", "right"))
+        }
         new = rows(step["expect_new"]) if "expect_new" in step else None
         run.steps.append(
-            Step(tables, new, step.get("restart_before", False), "repartition_state_before" in step, step.get("state_rows_total"))
+            Step(
+                tables,
+                new,
+                step.get("restart_before", False),
+                "repartition_state_before" in step,
+                step.get("state_rows_total"),
+            )
         )
     return run
 
@@ -93,7 +105,9 @@ def _options(case: dict[str, Any]) -> dict[str, Any]:
     if window:
         options["event_time"] = {t.split(".")[0]: t.split(".")[1] for t in window["time"]}
         size = window["size"]
-        options["window"] = evenjoin.tumbling(size) if window["type"] == "tumbling" else evenjoin.sliding(size, window["slide"])
+        options["window"] = (
+            evenjoin.tumbling(size) if window["type"] == "tumbling" else evenjoin.sliding(size, window["slide"])
+        )
     elif "l.t" in case["condition"] and "r.t" in case["condition"]:
         options["event_time"] = "t"
     if case.get("watermark"):

@@ -56,7 +56,15 @@ def execute(run: Run, steps: list[Step], strategy: str, tmp_path):
     instances = 2
 
     def make():
-        return evenjoin.local(run.schemas, run.on, select=run.select, strategy=strategy, instances=instances, checkpoint=tmp_path, **run.options)
+        return evenjoin.local(
+            run.schemas,
+            run.on,
+            select=run.select,
+            strategy=strategy,
+            instances=instances,
+            checkpoint=tmp_path,
+            **run.options,
+        )
 
     join, total = make(), multiset(pa.table({}))
     for step in steps:

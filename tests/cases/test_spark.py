@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 from harness import CASES, read_case, reason_to_wait
-from spark_streams import Collected, read_stream, write_batches
 
 import evenjoin
 from evenjoin.testing import multiset
+from spark_streams import Collected, read_stream, write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")]
 
@@ -26,7 +26,9 @@ def test_case(case, spark, tmp_path):
     for part in parts:
         instances += 1 if part[0].rescale else 0
         for alias in "lr":
-            write_batches(tmp_path / alias, [step.rows.get(alias, run.schemas[alias].empty_table()) for step in part], done)
+            write_batches(
+                tmp_path / alias, [step.rows.get(alias, run.schemas[alias].empty_table()) for step in part], done
+            )
         done += len(part)
         sides = {alias: read_stream(spark, tmp_path / alias, run.schemas[alias]) for alias in "lr"}
         joined = evenjoin.join(sides, on=run.on, select=run.select, instances=instances, **run.options)
@@ -63,7 +65,9 @@ def test_join_after_window_aggregation(spark, tmp_path):
     sink = Collected()
     query = joined.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "ck"))
     query.trigger(availableNow=True).start().awaitTermination()
-    got = Counter((row[0].second, row[1], row[2]) for table in sink.batches.values() for row in multiset(table).elements())
+    got = Counter(
+        (row[0].second, row[1], row[2]) for table in sink.batches.values() for row in multiset(table).elements()
+    )
     assert got == Counter(tuple(row) for row in case["expected"])
 
 

@@ -35,7 +35,9 @@ def versions(drawn):
 
 
 def start(condition, tables, **more):
-    return evenjoin.local(SCHEMAS, condition, select=SELECT, strategy=Fixed(tables), instances=tables[0].instances, **more)
+    return evenjoin.local(
+        SCHEMAS, condition, select=SELECT, strategy=Fixed(tables), instances=tables[0].instances, **more
+    )
 
 
 @many
@@ -43,7 +45,10 @@ def start(condition, tables, **more):
 def test_1_meeting(table, data):
     """Every pair with equal keys meets exactly once, whichever tuple is earlier."""
     codes = np.array(data.draw(st.lists(st.integers(-3, 12), min_size=1, max_size=6)))
-    u = [np.array(data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(codes), max_size=len(codes))), np.uint32) for _ in range(2)]
+    u = [
+        np.array(data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(codes), max_size=len(codes))), np.uint32)
+        for _ in range(2)
+    ]
     where = [place(table, side, codes, u[side]) for side in range(2)]
     for row in range(len(codes)):
         for earlier, later in ((0, 1), (1, 0)):
@@ -84,12 +89,20 @@ def test_2_and_3_same_answer(condition, data, drawn, more):
 
 
 @many
-@given(sides(), st.integers(1, 4), st.sampled_from(["hash", "random", "contrand(groups=1)"]), st.sampled_from(["shared", "split"]), st.data())
+@given(
+    sides(),
+    st.integers(1, 4),
+    st.sampled_from(["hash", "random", "contrand(groups=1)"]),
+    st.sampled_from(["shared", "split"]),
+    st.data(),
+)
 def test_3_same_answer_for_every_strategy(data, instances, strategy, layout, more):
     """The named strategies in both layouts."""
     condition = more.draw(st.sampled_from(CONDITIONS))
     instances = max(instances, 2) if layout == "split" else instances
-    with evenjoin.local(SCHEMAS, condition, select=SELECT, strategy=strategy, instances=instances, layout=layout) as join:
+    with evenjoin.local(
+        SCHEMAS, condition, select=SELECT, strategy=strategy, instances=instances, layout=layout
+    ) as join:
         results = [join.process(batch) for batch in more.draw(batches(data))]
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
@@ -99,7 +112,8 @@ def test_3_same_answer_for_every_strategy(data, instances, strategy, layout, mor
 def test_3_same_answer_in_windows(data, window, instances, more):
     """Tumbling and sliding windows: a pair appears once per window it shares, with or without a key."""
     condition = more.draw(st.sampled_from(["l.k = r.k", "TRUE", "l.name = r.name AND l.v <> r.v"]))
-    options = dict(event_time="t", window=evenjoin.sliding(*window), select=[*SELECT, "window.start", "window.end"])
+    select = [*SELECT, "window.start", "window.end"]
+    options = {"event_time": "t", "window": evenjoin.sliding(*window), "select": select}
     with evenjoin.local(SCHEMAS, condition, instances=instances, **options) as join:
         results = [join.process(batch) for batch in more.draw(batches(data))]
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, **options), data)
@@ -110,7 +124,7 @@ def test_3_same_answer_in_windows(data, window, instances, more):
 def test_3_same_answer_minus_late_tuples(data, delay, instances, more):
     """With a watermark: the brute-force result of the tuples that were not late, and the late ones counted."""
     condition = "l.k = r.k AND r.t BETWEEN l.t - 3 AND l.t + 2"
-    options = dict(event_time="t", watermark=delay, select=SELECT)
+    options = {"event_time": "t", "watermark": delay, "select": SELECT}
     parts = more.draw(batches(data, max_batches=6))
     with evenjoin.local(SCHEMAS, condition, instances=instances, **options) as join:
         results = [join.process(batch) for batch in parts]

@@ -21,7 +21,7 @@ class Owner:
         self._handle: IO[str] | None = None
         if isinstance(folder, LocalFolder):
             os.makedirs(folder.root, exist_ok=True)
-            self._handle = open(os.path.join(folder.root, "owner.lock"), "a+")
+            self._handle = open(os.path.join(folder.root, "owner.lock"), "a+")  # noqa: SIM115 - held until release
             try:
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

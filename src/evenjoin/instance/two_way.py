@@ -3,8 +3,8 @@
     arrivals (with roles) -> sort -> seal what is to be stored -> probe -> results -> receipt
 
 Order (invariant 2): within a batch side 0 counts as earlier than side 1. So new tuples of side 0 probe only old runs
-of side 1; new tuples of side 1 probe old runs of side 0 and this batch's new run of side 0. Each pair is emitted once, by
-the instance that stored the earlier tuple, when the later one probes it.
+of side 1; new tuples of side 1 probe old runs of side 0 and this batch's new run of side 0. Each pair is emitted once,
+by the instance that stored the earlier tuple, when the later one probes it.
 
 Nothing here is kept between batches but the cache of opened segments; run twice on the same input it gives the
 same results and seals the same content under other names. Memory: the batch's arrivals plus `pair_limit` pairs,
@@ -44,7 +44,6 @@ def no_step(name: str, instance: int) -> None:
     """Called at each step of an instance; tests put crashes here."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """Everything the instances of one batch need to know. Travels to the tasks; the same for all of them."""
@@ -74,7 +73,9 @@ class Arrivals:
         return cls(tuple([] for _ in range(sides)), tuple([] for _ in range(sides)), [])
 
 
-def join_batch(work: Work, instance: int, arrivals: Arrivals, folder: Folder, segments: Segments) -> Iterator[pa.RecordBatch]:
+def join_batch(
+    work: Work, instance: int, arrivals: Arrivals, folder: Folder, segments: Segments
+) -> Iterator[pa.RecordBatch]:
     """Results of one instance for one batch; its receipt is written after the last one was taken."""
     clock = _Busy()
     names = _Names(work.batch, instance)
@@ -135,7 +136,9 @@ def _store(
         runs = _seal_new(work, side, tuples, folder, names)
         due = choose(work.runs.get((instance, side), ()), work.merge_budget)
         if due:
-            old = [(segments.read(side, run), alive(work, instance, side, run, segments.read(side, run))) for run in due]
+            old = [
+                (segments.read(side, run), alive(work, instance, side, run, segments.read(side, run))) for run in due
+            ]
             big = merged(work.layouts[side], old)
             if len(big):
                 piece = (due[0].sub_window, big, dirty_codes(work.spec, side, big))
@@ -202,9 +205,7 @@ def _pairs(
 ) -> Iterator[tuple[I64, I64]]:
     for rows, positions in pair_chunks(found, work.pair_limit):
         if run is not None and run.mask is not None:
-            keep = stored_here(
-                work.masks[run.mask], 1 - side, stored.codes[positions], stored.u[positions], instance
-            )
+            keep = stored_here(work.masks[run.mask], 1 - side, stored.codes[positions], stored.u[positions], instance)
             rows, positions = rows[keep], positions[keep]
         if doubt:
             keep = same_keys(
@@ -286,7 +287,9 @@ class _Tally:
         for side, tuples in enumerate(self._stored):
             starts = group_starts(tuples.codes)
             sizes = np.diff(starts)
-            top = np.argpartition(sizes, -HEAVY_KEYS)[-HEAVY_KEYS:] if len(sizes) > HEAVY_KEYS else np.arange(len(sizes))
+            top = (
+                np.argpartition(sizes, -HEAVY_KEYS)[-HEAVY_KEYS:] if len(sizes) > HEAVY_KEYS else np.arange(len(sizes))
+            )
             for g in top:
                 code = int(tuples.codes[starts[g]])
                 weights.setdefault(code, [0] * len(self._stored))
@@ -311,9 +314,7 @@ class _Tally:
         for side, probes in self._probes.items():
             wanted = codes.astype(probes.codes.dtype)
             ends = np.concatenate([[0], np.cumsum(self._results[side])])
-            counts = (
-                ends[np.searchsorted(probes.codes, wanted, "right")] - ends[np.searchsorted(probes.codes, wanted)]
-            )
+            counts = ends[np.searchsorted(probes.codes, wanted, "right")] - ends[np.searchsorted(probes.codes, wanted)]
             for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
                 found[code] += count
         return found

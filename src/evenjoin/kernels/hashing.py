@@ -70,7 +70,7 @@ class KeyCodec:
 
 def is_fixed_width(type_: pa.DataType) -> bool:
     """Whether values of this type have an order-preserving int64."""
-    return (
+    return bool(
         (pa.types.is_integer(type_) and type_ != pa.uint64())
         or pa.types.is_boolean(type_)
         or pa.types.is_floating(type_)
@@ -110,7 +110,7 @@ def from_ordered_int64(codes: I64, type_: pa.DataType) -> pa.Array:
 
 def is_rebuildable(type_: pa.DataType) -> bool:
     """Whether a column of this type can be rebuilt from its code alone."""
-    return (
+    return bool(
         (pa.types.is_integer(type_) and type_ != pa.uint64())
         or pa.types.is_boolean(type_)
         or pa.types.is_date(type_)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import Codes, I64
+from evenjoin.kernels.hashing import I64, Codes
 from evenjoin.kernels.sorting import expand
 
 

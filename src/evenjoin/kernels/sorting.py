@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import Codes, I64
+from evenjoin.kernels.hashing import I64, Codes
 
 
 def run_order(codes: Codes, times: I64 | None) -> npt.NDArray[np.intp]:
@@ -39,7 +39,8 @@ def expand(starts: I64, counts: I64) -> I64:
     """Concatenation of the ranges [start, start + count). O(sum of counts)."""
     total = int(counts.sum())
     shift = starts - np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return np.arange(total, dtype=np.int64) + np.repeat(shift, counts)
+    ranges: I64 = np.arange(total, dtype=np.int64) + np.repeat(shift, counts)
+    return ranges
 
 
 def as_int64(values: npt.NDArray[Any]) -> I64:

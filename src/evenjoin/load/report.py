@@ -86,8 +86,8 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, expired: i
         for side, bucket, rows in receipt.buckets:
             buckets[side, bucket] += rows
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
-    rows = tuple((side, bucket, count) for (side, bucket), count in sorted(buckets.items()))
-    return LoadReport(receipts[0].batch, instances, _heaviest(receipts, sides), rows, intake, expired)
+    counts = tuple((side, bucket, count) for (side, bucket), count in sorted(buckets.items()))
+    return LoadReport(receipts[0].batch, instances, _heaviest(receipts, sides), counts, intake, expired)
 
 
 def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:

@@ -60,7 +60,9 @@ def _check_topology(table: RoutingTable, topology: Topology) -> None:
                 for earlier, later in ((one, two), (two, one)):
                     met = _meetings(earlier, later)
                     if met != 1:
-                        raise TableError(f"{topology}: a pair of sides {first} and {second} meets {met} times, not once")
+                        raise TableError(
+                            f"{topology}: a pair of sides {first} and {second} meets {met} times, not once"
+                        )
 
 
 def _meetings(earlier: Slot, later: Slot) -> int:

@@ -35,9 +35,7 @@ def diff(old: RoutingTable, new: RoutingTable, side: int, codes: Codes, u: npt.N
     after = _entries(new, side, codes, u, width)
     leave = before[~np.isin(before, after, assume_unique=True)]
     enter = after[~np.isin(after, before, assume_unique=True)]
-    return Moves(
-        leave // width, (leave % width).astype(np.int32), enter // width, (enter % width).astype(np.int32)
-    )
+    return Moves(leave // width, (leave % width).astype(np.int32), enter // width, (enter % width).astype(np.int32))
 
 
 def _entries(

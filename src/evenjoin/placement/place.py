@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import Codes, I64, bucket_of
+from evenjoin.kernels.hashing import I64, Codes, bucket_of
 from evenjoin.kernels.sorting import expand
 from evenjoin.placement.table import Compiled, RoutingTable
 from evenjoin.placement.topology import Role

@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.hashing import Codes, I64, positions
+from evenjoin.kernels.hashing import I64, Codes, positions
 from evenjoin.kernels.scatter import scatter
 from evenjoin.load.receipt import Intake
 from evenjoin.placement.place import place
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.state.layout import CODE, POSITION, ROLE, TIME, Layout
+from evenjoin.state.layout import Layout
 
 Piece = tuple[int, pa.RecordBatch]
 """(instance, its tuples)"""
@@ -112,7 +112,9 @@ class Dispatcher:
         sources = np.arange(count)
         if self._spec.window is not None and rows.times is not None:
             sources, starts = windows_of(rows.times, *self._spec.window)
-            windowed = rows.take(sources) if len(sources) != count or self._spec.window[0] != self._spec.window[1] else rows
+            windowed = (
+                rows.take(sources) if len(sources) != count or self._spec.window[0] != self._spec.window[1] else rows
+            )
             windowed = replace(windowed, times=starts)
         else:
             windowed = rows

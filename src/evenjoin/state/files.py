@@ -98,10 +98,10 @@ class LocalFolder:
         path = self._path(name)
         part = f"{path}.{uuid.uuid4().hex}.part"
         try:
-            handle = open(part, "xb")
+            handle = open(part, "xb")  # noqa: SIM115 - closed by the `with` below
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            handle = open(part, "xb")
+            handle = open(part, "xb")  # noqa: SIM115
         try:
             with handle:
                 handle.write(memoryview(data))

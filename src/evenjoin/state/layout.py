@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.hashing import Codes, I64, KeyCodec, from_ordered_int64, is_rebuildable
+from evenjoin.kernels.hashing import I64, Codes, KeyCodec, from_ordered_int64, is_rebuildable
 from evenjoin.spec import Expr, JoinSpec
 from evenjoin.spec.expr import Column
 
@@ -93,7 +93,8 @@ def _bounded(spec: JoinSpec) -> bool:
 
 
 def _fits_time(type_: pa.DataType) -> bool:
-    return (pa.types.is_integer(type_) and type_ != pa.uint64()) or (pa.types.is_timestamp(type_) and type_.unit == "us")
+    integer = pa.types.is_integer(type_) and type_ != pa.uint64()
+    return bool(integer or (pa.types.is_timestamp(type_) and type_.unit == "us"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from evenjoin.kernels.sorting import run_order
 from evenjoin.state.files import Folder
 from evenjoin.state.layout import Layout, Tuples
 
-
 MAX_PIECES = 16
 
 

@@ -31,8 +31,7 @@ class Hash:
         groups = halves(instances, sides, layout)
         buckets = lcm(*(len(group) for group in groups))
         regions = tuple(
-            Region(Buckets((b,)), Biclique(tuple((group[b % len(group)],) for group in groups)))
-            for b in range(buckets)
+            Region(Buckets((b,)), Biclique(tuple((group[b % len(group)],) for group in groups))) for b in range(buckets)
         )
         return RoutingTable(0, instances, sides, buckets, regions, f"hash/{layout}")
 

@@ -1,6 +1,6 @@
 """One micro-batch on Spark: dispatch -> shuffle -> join, as one job of two stages.
 
-    union of the sides --mapInArrow--> packed rows --repartitionById--> one partition per instance --mapInArrow--> results
+    union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
 Invariant: partition p of the second stage is instance p of the table. What a task writes (segments, receipt) carries
 a name of its own, so retried and speculative tasks do no harm.
@@ -19,8 +19,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.late import late_rows
+from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.two_way import Arrivals, Work, join_batch
 from evenjoin.load.receipt import Intake
 from evenjoin.placement.table import RoutingTable
@@ -41,7 +41,9 @@ LateSink = Callable[[pa.Table, int, int], None]
 class SparkBatch:
     """The runtime of one batch (see runtime/driver.py)."""
 
-    def __init__(self, frame: DataFrame, slots: Slots, schema: StructType, folder: Folder, sink: Sink, late: LateSink) -> None:
+    def __init__(
+        self, frame: DataFrame, slots: Slots, schema: StructType, folder: Folder, sink: Sink, late: LateSink
+    ) -> None:
         self._frame, self._slots, self._schema = frame, slots, schema
         self._folder, self._sink, self._late = folder, sink, late
         prepare_batch(frame.sparkSession)
@@ -54,7 +56,9 @@ class SparkBatch:
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
         spark, donors = self._frame.sparkSession, work.table.instances
-        rows = spark.range(0, donors, 1, donors).mapInArrow(partial(migrate_partition, work, new, self._folder), "r string")
+        rows = spark.range(0, donors, 1, donors).mapInArrow(
+            partial(migrate_partition, work, new, self._folder), "r string"
+        )
         return [Migrated.from_json(json.loads(row.r)) for row in rows.collect()]
 
     def late(self, files: Sequence[str], batch: int) -> None:

@@ -85,15 +85,15 @@ class StreamJoin:
         return [output.name for output in self._spec.select]
 
     @property
-    def isStreaming(self) -> bool:  # noqa: N802 - DataFrame's name
+    def isStreaming(self) -> bool:
         return True
 
     @property
-    def writeStream(self) -> JoinStreamWriter:  # noqa: N802 - DataFrame's name
+    def writeStream(self) -> JoinStreamWriter:
         """A writer with DataStreamWriter's methods."""
         return JoinStreamWriter(list(self._frames.values()), self._spec, self._settings, self.schema, self._late)
 
-    def printSchema(self) -> None:  # noqa: N802 - DataFrame's name
+    def printSchema(self) -> None:
         print(self.schema.treeString())
 
     def __repr__(self) -> str:

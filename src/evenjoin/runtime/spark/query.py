@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from evenjoin import errors
 from evenjoin.errors import EvenJoinError
@@ -39,16 +39,16 @@ class JoinQuery:
         return migrations(self._driver)
 
     @property
-    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - StreamingQuery's name
+    def lastProgress(self) -> dict[str, Any] | None:
         """Spark's progress, with a section `evenjoin`: results, late tuples, imbalance, stored tuples, watermark."""
         spark = self._query.lastProgress
         return None if spark is None else {**spark, "evenjoin": progress(self._driver)}
 
     @property
-    def isActive(self) -> bool:  # noqa: N802 - StreamingQuery's name
+    def isActive(self) -> bool:
         return self._query.isActive
 
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - StreamingQuery's name
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
         try:
             ended = self._query.awaitTermination(timeout)
         except StreamingQueryException as error:
@@ -58,7 +58,7 @@ class JoinQuery:
             self.release()
         return ended
 
-    def processAllAvailable(self) -> None:  # noqa: N802 - StreamingQuery's name
+    def processAllAvailable(self) -> None:
         try:
             self._query.processAllAvailable()
         except StreamingQueryException as error:

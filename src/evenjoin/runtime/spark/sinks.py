@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 

@@ -56,12 +56,12 @@ class JoinStreamWriter:
             self.option(key, value)
         return self
 
-    def outputMode(self, mode: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+    def outputMode(self, mode: str) -> JoinStreamWriter:
         if mode.lower() != "append":
             raise SpecError(f"outputMode({mode!r}): a stream join appends; use 'append'")
         return self
 
-    def queryName(self, name: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+    def queryName(self, name: str) -> JoinStreamWriter:
         self._name = name
         return self
 
@@ -72,11 +72,11 @@ class JoinStreamWriter:
         self._trigger = trigger
         return self
 
-    def partitionBy(self, *columns: str) -> JoinStreamWriter:  # noqa: N802 - DataStreamWriter's name
+    def partitionBy(self, *columns: str) -> JoinStreamWriter:
         self._partition_by = columns
         return self
 
-    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinStreamWriter:  # noqa: N802
+    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinStreamWriter:
         """Call the function with (results, batch id) for each batch; on replay again with the same id."""
         self._function = function
         return self
