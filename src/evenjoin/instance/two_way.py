@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,12 @@ import pyarrow as pa
 
 from evenjoin.instance.emit import results
 from evenjoin.instance.late import write_late
-from evenjoin.instance.verify import dirty_codes, key_names, key_values, same_keys
-from evenjoin.kernels.hashing import I64, bucket_of
-from evenjoin.kernels.probe import Probes, Ranges, code_ranges, narrow, pair_chunks
-from evenjoin.kernels.sorting import group_starts
-from evenjoin.load.receipt import HeavyKey, Intake, Receipt
-from evenjoin.load.report import HEAVY_KEYS
+from evenjoin.instance.probing import Probing
+from evenjoin.instance.tally import bucket_counts, heavy_keys
+from evenjoin.instance.verify import dirty_codes, key_values, same_keys
+from evenjoin.kernels.hashing import I64
+from evenjoin.kernels.probe import Ranges, code_ranges, narrow, pair_chunks
+from evenjoin.load.receipt import Intake, Receipt
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
@@ -38,6 +39,13 @@ from evenjoin.state.compaction import choose, merged
 from evenjoin.state.files import Folder
 from evenjoin.state.layout import ROLE, Layout, Tuples
 from evenjoin.state.segment import Run, Segments, cut, seal, sorted_tuples
+
+
+class Doubt(Enum):
+    """Whether candidate pairs must still have their real keys compared, one by one."""
+
+    NONE = 0
+    KEYS = 1
 
 
 def no_step(name: str, instance: int) -> None:
@@ -82,30 +90,37 @@ def join_batch(
     sides = range(len(work.layouts))
     new = [_arrived(work, side, arrivals.tuples[side]) for side in sides]
     stored = [_with_role(tuples, roles, Role.STORE) for tuples, roles in new]
-    probing = [_with_role(tuples, roles, Role.PROBE) for tuples, roles in new]
+    probing = [Probing(work.spec, side, _with_role(*new[side], Role.PROBE)) for side in sides]
     sealed, merges = _store(work, instance, stored, folder, segments, names)
     work.step("sealed", instance)
     own = {run.file for side in sides for run in work.runs.get((instance, side), ())}
     segments.retain(own, f"-i{instance}-")
     late_files = write_late(folder, arrivals.late, names.batch, f"{instance}-{names.attempt}")
-    tally = _Tally(work, stored)
-    for side in sides:
-        other = 1 - side
-        for run, tuples in _opposite(work, instance, side, stored, segments):
-            for rows, positions in _matches(work, instance, side, probing[side], run, tuples, tally):
-                pairs = {side: (probing[side], rows), other: (tuples, positions)}
+    for side, mine in enumerate(probing):
+        for run, tuples in _opposite(work, instance, mine, stored, segments):
+            for rows, positions in _matches(work, instance, mine, run, tuples):
+                pairs = {side: (mine.tuples, rows), 1 - side: (tuples, positions)}
                 batch, kept = results(work.spec, pairs)
-                tally.count(side, kept)
+                mine.count(kept)
                 if batch.num_rows:
                     clock.stop()
                     yield batch
                     clock.start()
     work.step("joined", instance)
     receipt = Receipt(
-        work.batch, instance, sealed, merges,
-        tuple(map(len, stored)), tuple(map(len, probing)), tally.matches, round(clock.ms(), 3),
-        tally.buckets(), tally.heavy(), _total(arrivals.intake, len(work.layouts)), late_files,
-    )  # fmt: skip
+        work.batch,
+        instance,
+        sealed,
+        merges,
+        stored=tuple(map(len, stored)),
+        probes=tuple(len(mine.tuples) for mine in probing),
+        matches=sum(int(mine.results.sum()) for mine in probing),
+        busy_ms=round(clock.ms(), 3),
+        buckets=bucket_counts(stored, work.table.buckets),
+        heavy=heavy_keys(work.spec, stored, probing),
+        intake=_total(arrivals.intake, len(work.layouts)),
+        late_files=late_files,
+    )
     folder.write(f"receipts/{work.batch}/{instance}-{names.attempt}.json", receipt.to_bytes())
     work.step("receipt", instance)
 
@@ -163,161 +178,55 @@ def alive(work: Work, instance: int, side: int, run: Run, tuples: Tuples) -> npt
 
 
 def _opposite(
-    work: Work, instance: int, side: int, stored: Sequence[Tuples], segments: Segments
+    work: Work, instance: int, mine: Probing, stored: Sequence[Tuples], segments: Segments
 ) -> Iterator[tuple[Run | None, Tuples]]:
-    """What the new tuples of `side` probe: old runs of the other side, and for side 1 the new run of side 0."""
-    other = 1 - side
+    """What new tuples probe: old runs of the other side within their time; and for side 1 the new run of side 0."""
+    other = 1 - mine.side
     for run in work.runs.get((instance, other), ()):
-        yield run, segments.read(other, run)
-    if side > other and len(stored[other]):
+        if not mine.misses(run):
+            yield run, segments.read(other, run)
+    if mine.side > other and len(stored[other]) and len(mine.tuples):
         yield None, stored[other]
 
 
-def _matches(
-    work: Work, instance: int, side: int, probing: Tuples, run: Run | None, stored: Tuples, tally: _Tally
-) -> Iterator[tuple[I64, I64]]:
+def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples) -> Iterator[tuple[I64, I64]]:
     """Pairs (probing row, stored position) with equal keys, within the time bounds, and alive."""
-    if len(probing) == 0 or len(stored) == 0:
-        return
-    probes = tally.probes(side, probing)
-    if run is not None and _out_of_time(run, stored, probes):
-        return
+    probes, spec = mine.probes, work.spec
     groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
     if not stored.layout.codec.exact and len(groups):
-        dirty = tally.dirty(1 - side, stored) if run is None else run.dirty
-        suspects = np.array([*dirty, *tally.dirty(side, probing)], probes.codes.dtype)
+        dirty = dirty_codes(spec, 1 - mine.side, stored) if run is None else run.dirty
+        suspects = np.array([*dirty, *mine.dirty], probes.codes.dtype)
         doubtful = np.isin(probes.codes[probes.starts[groups]], suspects)
-        mine = key_values(work.spec, side, probing, probes.starts[groups])
-        theirs = key_values(work.spec, 1 - side, stored, start)
-        keep = doubtful | same_keys(work.spec, mine, theirs)
+        keys = key_values(spec, mine.side, mine.tuples, probes.starts[groups])
+        keep = doubtful | same_keys(spec, keys, key_values(spec, 1 - mine.side, stored, start))
         groups, start, stop, doubtful = groups[keep], start[keep], stop[keep], doubtful[keep]
     span = (run.low, run.high) if run is not None else None
-    for part, doubt in ((~doubtful, False), (doubtful, True)):
-        if not part.any():
-            continue
-        found = narrow(stored.times, probes, groups[part], start[part], stop[part], span)
-        yield from _pairs(work, instance, side, probing, run, stored, found, doubt)
+    for part, doubt in ((~doubtful, Doubt.NONE), (doubtful, Doubt.KEYS)):
+        if part.any():
+            found = narrow(stored.times, probes, groups[part], start[part], stop[part], span)
+            yield from _pairs(work, instance, mine, run, stored, found, doubt)
 
 
 def _pairs(
-    work: Work, instance: int, side: int, probing: Tuples, run: Run | None, stored: Tuples, found: Ranges, doubt: bool
+    work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples, found: Ranges, doubt: Doubt
 ) -> Iterator[tuple[I64, I64]]:
+    other = 1 - mine.side
     for rows, positions in pair_chunks(found, work.pair_limit):
         if run is not None and run.mask is not None:
-            keep = stored_here(work.masks[run.mask], 1 - side, stored.codes[positions], stored.u[positions], instance)
+            table = work.masks[run.mask]
+            keep = stored_here(table, other, stored.codes[positions], stored.u[positions], instance)
             rows, positions = rows[keep], positions[keep]
-        if doubt:
-            keep = same_keys(
-                work.spec,
-                key_values(work.spec, side, probing, rows),
-                key_values(work.spec, 1 - side, stored, positions),
-            )
+        if doubt is Doubt.KEYS:
+            keys = key_values(work.spec, mine.side, mine.tuples, rows)
+            keep = same_keys(work.spec, keys, key_values(work.spec, other, stored, positions))
             rows, positions = rows[keep], positions[keep]
         if len(rows):
             yield rows, positions
 
 
-def _out_of_time(run: Run, stored: Tuples, probes: Probes) -> bool:
-    """No probe's time bounds reach this run."""
-    if stored.times is None:
-        return False
-    too_old = probes.low is not None and run.high < int(probes.low.min())
-    too_new = probes.high is not None and run.low > int(probes.high.max())
-    return too_old or too_new
-
-
 def _total(intakes: Sequence[tuple[Intake, ...]], sides: int) -> tuple[Intake, ...]:
     return tuple(sum((intake[side] for intake in intakes), Intake()) for side in range(sides))
-
-
-class _Tally:
-    """What the receipt says about keys: arrivals and results per code, and per bucket."""
-
-    def __init__(self, work: Work, stored: Sequence[Tuples]) -> None:
-        self._work, self._stored = work, stored
-        self._probes: dict[int, Probes] = {}
-        self._dirty: dict[int, tuple[int, ...]] = {}
-        self._results: dict[int, npt.NDArray[np.int64]] = {}
-        self.matches = 0
-
-    def probes(self, side: int, probing: Tuples) -> Probes:
-        """The probing tuples of a side, prepared once for all runs: groups by code and time bounds.
-
-        low <= t1 - t0 <= high, so t0 asks for [t0 + low, t0 + high] and t1 for [t1 - high, t1 - low].
-        """
-        if side not in self._probes:
-            low, high = self._work.spec.low, self._work.spec.high
-            if side == 1:
-                low, high = (None if high is None else -high), (None if low is None else -low)
-            times = probing.times
-            self._results[side] = np.zeros(len(probing), np.int64)
-            self._probes[side] = Probes(
-                probing.codes,
-                group_starts(probing.codes),
-                None if times is None or low is None else times + low,
-                None if times is None or high is None else times + high,
-            )
-        return self._probes[side]
-
-    def dirty(self, side: int, tuples: Tuples) -> tuple[int, ...]:
-        if side not in self._dirty:
-            self._dirty[side] = dirty_codes(self._work.spec, side, tuples)
-        return self._dirty[side]
-
-    def count(self, side: int, rows: npt.NDArray[np.int64]) -> None:
-        """Results by probing row."""
-        self.matches += len(rows)
-        counts = self._results[side]
-        counts += np.bincount(rows, minlength=len(counts))
-
-    def buckets(self) -> tuple[tuple[int, int, int], ...]:
-        """Arrivals stored here, per (side, bucket)."""
-        out = []
-        for side, tuples in enumerate(self._stored):
-            counts = np.bincount(bucket_of(tuples.codes, self._work.table.buckets), minlength=1)
-            used = np.flatnonzero(counts)
-            out += [(side, int(b), int(counts[b])) for b in used]
-        return tuple(out)
-
-    def heavy(self) -> tuple[HeavyKey, ...]:
-        """The heaviest codes of this batch here, by arrivals and results together."""
-        weights: dict[int, list[int]] = {}
-        named: dict[int, tuple[int, int]] = {}
-        for side, tuples in enumerate(self._stored):
-            starts = group_starts(tuples.codes)
-            sizes = np.diff(starts)
-            top = (
-                np.argpartition(sizes, -HEAVY_KEYS)[-HEAVY_KEYS:] if len(sizes) > HEAVY_KEYS else np.arange(len(sizes))
-            )
-            for g in top:
-                code = int(tuples.codes[starts[g]])
-                weights.setdefault(code, [0] * len(self._stored))
-                named.setdefault(code, (side, int(starts[g])))
-        codes = np.array(sorted(weights), np.int64)
-        for side, tuples in enumerate(self._stored):
-            narrow_codes = codes.astype(tuples.codes.dtype)
-            sizes = np.searchsorted(tuples.codes, narrow_codes, "right") - np.searchsorted(tuples.codes, narrow_codes)
-            for code, size in zip(codes.tolist(), sizes.tolist(), strict=True):
-                weights[code][side] = size
-        found = self._results_of(codes)
-        heaviest = sorted(weights, key=lambda c: (-sum(weights[c]) - found[c], c))[:HEAVY_KEYS]
-        out = []
-        for code in heaviest:
-            side, row = named[code]
-            name = key_names(self._work.spec, side, self._stored[side], np.array([row]))[0]
-            out.append(HeavyKey(code, name, tuple(weights[code]), found[code]))
-        return tuple(out)
-
-    def _results_of(self, codes: npt.NDArray[np.int64]) -> dict[int, int]:
-        found = dict.fromkeys(codes.tolist(), 0)
-        for side, probes in self._probes.items():
-            wanted = codes.astype(probes.codes.dtype)
-            ends = np.concatenate([[0], np.cumsum(self._results[side])])
-            counts = ends[np.searchsorted(probes.codes, wanted, "right")] - ends[np.searchsorted(probes.codes, wanted)]
-            for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-                found[code] += count
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,8 +176,7 @@ def to_time(x: Datum) -> Datum:
     """A time as int64: microseconds of a timestamp (rounded down), of a date's midnight, of an interval; an integer."""
     x = plain(x)
     if pt.is_timestamp(x.type):
-        micros = pc.floor_temporal(x, unit="microsecond").cast(pa.int64())
-        return micros if x.type.unit == "us" else _floor_thousand(micros)
+        return x.cast(pa.int64()) if x.type.unit == "us" else _floor_thousand(x.cast(pa.int64()))
     if pt.is_date(x.type):
         return pc.multiply_checked(x.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
     return _floor_thousand(x.cast(pa.int64())) if x.type == pa.duration("ns") else x.cast(pa.int64())

@@ -79,17 +79,22 @@ def cut(tuples: Tuples, width: int | None) -> list[tuple[int, Tuples]]:
 def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> tuple[Run, ...]:
     """Write sorted runs as one segment; each comes with its sub-window and dirty codes."""
     layout = runs[0][1].layout
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, layout.schema) as writer:
-        for _, tuples, _ in runs:
-            writer.write_batch(tuples.batch)
-    data = sink.getvalue()
+    size = pa.MockOutputStream()
+    _write(size, layout, runs)
+    data = pa.allocate_buffer(size.size())
+    _write(pa.FixedSizeBufferWriter(data), layout, runs)
     crc = zlib.crc32(data)
     folder.write(name, data)
     return tuple(
         Run(name, index, len(t), len(t), sub, *_span(t.times), t.batch.nbytes, data.size, crc, dirty=dirty)
         for index, (sub, t, dirty) in enumerate(runs)
     )
+
+
+def _write(sink: Any, layout: Layout, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> None:
+    with pa.ipc.new_file(sink, layout.schema) as writer:
+        for _, tuples, _ in runs:
+            writer.write_batch(tuples.batch)
 
 
 def _span(times: I64 | None) -> tuple[int, int]:

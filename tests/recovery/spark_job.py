@@ -1,0 +1,106 @@
+"""A join on real Spark in a process of its own, that dies where it is told to.
+
+    python spark_job.py FOLDER INSTANCES [--kill driver:STEP:BATCH | worker:STEP:BATCH | random:SEED:COUNT] ...
+
+FOLDER holds the streams `l` and `r`; output goes to FOLDER/out, the checkpoint to FOLDER/ck. Each kill happens once:
+a marker file remembers it, so a restart of the same command goes on past it.
+
+* driver:STEP:BATCH  os._exit in the driver at that step of the commit story
+* worker:STEP:BATCH  os._exit in a Python worker; Spark retries the task (local[2,4])
+* random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+STEPS = ("sealed", "joined", "receipt")
+
+
+class Kill:
+    """Exit at a step, once. Travels to the workers by pickle."""
+
+    def __init__(self, folder: Path, where: str, step: str, batch: int) -> None:
+        self.marker = folder / f"killed-{where}-{step}-{batch}"
+        self.step, self.batch = step, batch
+
+    def __call__(self, name: str, batch: int) -> None:
+        if name == self.step and batch == self.batch:
+            try:
+                self.marker.touch(exist_ok=False)
+            except FileExistsError:
+                return
+            os._exit(37)
+
+
+class WorkerKill(Kill):
+    """In a worker the step comes with the instance's number, so any instance of the batch may die."""
+
+    def __call__(self, name: str, instance: int) -> None:
+        if name == self.step and (self.batch < 0 or instance == self.batch):
+            super().__call__(name, self.batch)
+
+
+class RandomKills:
+    """Workers die with some probability at any step, until `count` have died; every death leaves a marker."""
+
+    def __init__(self, folder: Path, seed: int, count: int) -> None:
+        self.folder, self.seed, self.count = folder, seed, count
+
+    def __call__(self, name: str, instance: int) -> None:
+        if random.Random(f"{self.seed}{os.getpid()}{os.urandom(4)!r}").random() > 0.35:
+            return
+        for number in range(self.count):
+            try:
+                (self.folder / f"killed-random-{number}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os._exit(37)
+
+
+def nothing(name: str, batch: int) -> None:
+    return
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    import evenjoin
+
+    folder, instances = Path(sys.argv[1]), int(sys.argv[2])
+    step, worker_step = nothing, nothing
+    for kill in sys.argv[3:]:
+        kind, what, number = kill.split(":")
+        if kind == "driver":
+            step = Kill(folder, kind, what, int(number))
+        elif kind == "worker":
+            worker_step = WorkerKill(folder, kind, what, int(number))
+        else:
+            worker_step = RandomKills(folder, int(what), int(number))
+    builder = SparkSession.builder.master("local[2,40]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.showConsoleProgress", "false")
+    spark = evenjoin.tune(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    schema = "id long, k long, ts timestamp, v long"
+    sides = {a: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / a)) for a in "lr"}
+    joined = evenjoin.join(
+        sides,
+        on="l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS",
+        event_time="ts",
+        watermark="1 second",
+        select=["l.id AS a", "r.id AS b", "l.ts"],
+        instances=instances,
+        step=step,
+        worker_step=worker_step,
+    )
+    writer = joined.writeStream.format("parquet").option("path", str(folder / "out"))
+    query = writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    print("done", query.lastProgress is not None)
+
+
+if __name__ == "__main__":
+    main()

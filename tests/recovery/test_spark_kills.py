@@ -1,0 +1,111 @@
+"""Real processes killed at each step of the commit story; the output equals DuckDB's batch join of the whole input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from spark_streams import write_batches
+
+pytestmark = pytest.mark.spark
+
+JOB = Path(__file__).parent / "spark_job.py"
+DRIVER_STEPS = ["begin", "executed", "receipts", "commit", "committed", "collected"]
+
+
+def streams(folder: Path, batches: int, rows: int = 400) -> None:
+    rng = np.random.default_rng(7)
+    for alias in "lr":
+        tables = []
+        for b in range(batches):
+            ts = pa.array(b * 1_000_000 + rng.integers(0, 1_000_000, rows)).cast(pa.timestamp("us", "UTC"))
+            ids = np.arange(b * rows, (b + 1) * rows)
+            tables.append(pa.table({"id": ids, "k": rng.zipf(1.5, rows) % 50, "ts": ts, "v": ids % 7}))
+        write_batches(folder / alias, tables)
+
+
+def begin(folder: Path, instances: int, *kills: str) -> subprocess.Popen:
+    """Start the job in a process group of its own; what it prints goes to FOLDER/log."""
+    command = [sys.executable, str(JOB), str(folder), str(instances), *kills]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    with open(folder / "log", "w") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def run(folder: Path, instances: int, *kills: str) -> int:
+    """Run the job to its end, or to its death; then nothing of it is left."""
+    process = begin(folder, instances, *kills)
+    try:
+        return process.wait(timeout=200)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def check_output(folder: Path) -> None:
+    """The files of the sink hold each result of the batch join exactly once."""
+    found = f"(SELECT a, b, ts FROM read_parquet('{folder}/out/*/*.parquet'))"
+    wanted = f"""(SELECT l.id AS a, r.id AS b, l.ts FROM '{folder}/l/*.parquet' l JOIN '{folder}/r/*.parquet' r
+                  ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS)"""
+    count, distinct = duckdb.sql(f"SELECT count(*), count(DISTINCT (a, b)) FROM {found}").fetchone()
+    assert count == distinct == duckdb.sql(f"SELECT count(*) FROM {wanted}").fetchone()[0] > 0
+    assert duckdb.sql(f"SELECT count(*) FROM (FROM {found} EXCEPT FROM {wanted})").fetchone()[0] == 0
+
+
+def test_driver_killed_at_each_step(tmp_path):
+    """os._exit in the driver at each step of the commit story, one after the other, on one checkpoint."""
+    streams(tmp_path, batches=len(DRIVER_STEPS) + 1)
+    for batch, step in enumerate(DRIVER_STEPS):
+        assert run(tmp_path, 2, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
+    assert run(tmp_path, 2) == 0
+    check_output(tmp_path)
+
+
+def test_driver_killed_in_a_migration(tmp_path):
+    """Restarted with other numbers of instances, killed between migration and commit, and restarted again."""
+    streams(tmp_path, batches=4)
+    assert run(tmp_path, 2, "driver:begin:2") == 37
+    assert run(tmp_path, 3, "driver:migrated:2") == 37
+    assert run(tmp_path, 4, "driver:commit:2") == 37
+    assert run(tmp_path, 1) == 0
+    check_output(tmp_path)
+
+
+def test_workers_killed_at_random(tmp_path):
+    """Twenty Python workers die at random steps of one run; Spark retries their tasks, nothing is lost or repeated."""
+    streams(tmp_path, batches=12)
+    assert run(tmp_path, 2, "random:1:20") == 0, (tmp_path / "log").read_text()
+    assert len(list(tmp_path.glob("killed-random-*"))) == 20
+    check_output(tmp_path)
+
+
+@pytest.mark.parametrize("step", ["sealed", "joined", "receipt"])
+def test_worker_killed_at_each_step(step, tmp_path):
+    """os._exit in the worker of instance 1 at each of its steps."""
+    streams(tmp_path, batches=2)
+    assert run(tmp_path, 2, f"worker:{step}:1") == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / f"killed-worker-{step}-1").exists()
+    check_output(tmp_path)
+
+
+def test_sigkill_of_the_whole_process_group(tmp_path):
+    """SIGKILL to driver, JVM and workers at once, three times at moments nobody chose."""
+    streams(tmp_path, batches=10)
+    for already in (0, 2, 5):
+        process = begin(tmp_path, 2)
+        deadline = time.time() + 120
+        while len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) <= already and time.time() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert run(tmp_path, 2) == 0
+    check_output(tmp_path)
