@@ -51,9 +51,7 @@ def reason_to_wait(case: dict[str, Any]) -> str | None:
     window = case["window"]
     if window and window["type"] == "session":
         return "a session window"
-    if window is None and "=" not in re.sub(
-        r"[<>!]=|<>|<=>", lambda m: "~" if m[0] != "<=>" else "=", case["condition"]
-    ):
+    if window is None and not re.search(r"<=>|(?<![<>!])=", case["condition"]):
         return "a band or theta join without an equality"
     return None
 
