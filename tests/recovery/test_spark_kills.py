@@ -19,7 +19,6 @@ from spark_streams import write_batches
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).parent / "spark_job.py"
-DRIVER_STEPS = ["begin", "executed", "receipts", "commit", "committed", "collected"]
 
 
 def streams(folder: Path, batches: int, rows: int = 400) -> None:
@@ -56,27 +55,22 @@ def check_output(folder: Path) -> None:
     found = f"(SELECT a, b, ts FROM read_parquet('{folder}/out/*/*.parquet'))"
     wanted = f"""(SELECT l.id AS a, r.id AS b, l.ts FROM '{folder}/l/*.parquet' l JOIN '{folder}/r/*.parquet' r
                   ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS)"""
-    count, distinct = duckdb.sql(f"SELECT count(*), count(DISTINCT (a, b)) FROM {found}").fetchone()
-    assert count == distinct == duckdb.sql(f"SELECT count(*) FROM {wanted}").fetchone()[0] > 0
-    assert duckdb.sql(f"SELECT count(*) FROM (FROM {found} EXCEPT FROM {wanted})").fetchone()[0] == 0
+    count, distinct = duckdb.sql(f"SELECT count(*), count(DISTINCT (a, b)) FROM {found}").fetchall()[0]
+    assert count == distinct == duckdb.sql(f"SELECT count(*) FROM {wanted}").fetchall()[0][0] > 0
+    assert duckdb.sql(f"SELECT count(*) FROM (FROM {found} EXCEPT FROM {wanted})").fetchall()[0][0] == 0
 
 
 def test_driver_killed_at_each_step(tmp_path):
-    """os._exit in the driver at each step of the commit story, one after the other, on one checkpoint."""
-    streams(tmp_path, batches=len(DRIVER_STEPS) + 1)
-    for batch, step in enumerate(DRIVER_STEPS):
-        assert run(tmp_path, 2, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
+    """os._exit in the driver at each step of the commit story, one after the other, on one checkpoint.
+
+    The number of instances changes on the way, so that a migration is killed before, during and after too.
+    """
+    deaths = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 2, 3), ("receipts", 2, 4), ("commit", 3, 4)]
+    deaths += [("committed", 4, 4), ("collected", 5, 1)]
+    streams(tmp_path, batches=7)
+    for step, batch, instances in deaths:
+        assert run(tmp_path, instances, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
     assert run(tmp_path, 2) == 0
-    check_output(tmp_path)
-
-
-def test_driver_killed_in_a_migration(tmp_path):
-    """Restarted with other numbers of instances, killed between migration and commit, and restarted again."""
-    streams(tmp_path, batches=4)
-    assert run(tmp_path, 2, "driver:begin:2") == 37
-    assert run(tmp_path, 3, "driver:migrated:2") == 37
-    assert run(tmp_path, 4, "driver:commit:2") == 37
-    assert run(tmp_path, 1) == 0
     check_output(tmp_path)
 
 
@@ -88,6 +82,7 @@ def test_workers_killed_at_random(tmp_path):
     check_output(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["sealed", "joined", "receipt"])
 def test_worker_killed_at_each_step(step, tmp_path):
     """os._exit in the worker of instance 1 at each of its steps."""
@@ -97,10 +92,11 @@ def test_worker_killed_at_each_step(step, tmp_path):
     check_output(tmp_path)
 
 
-def test_sigkill_of_the_whole_process_group(tmp_path):
-    """SIGKILL to driver, JVM and workers at once, three times at moments nobody chose."""
-    streams(tmp_path, batches=10)
-    for already in (0, 2, 5):
+@pytest.mark.parametrize("moments", [(1,), pytest.param((0, 2, 5), marks=pytest.mark.slow)])
+def test_sigkill_of_the_whole_process_group(moments, tmp_path):
+    """SIGKILL to driver, JVM and workers at once, at moments nobody chose."""
+    streams(tmp_path, batches=8)
+    for already in moments:
         process = begin(tmp_path, 2)
         deadline = time.time() + 120
         while len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) <= already and time.time() < deadline:
