@@ -2,7 +2,7 @@
 
 A code is a pure function of the key's value, so equal keys always have equal codes:
 
-* one fixed-width key (integer, boolean, date, timestamp, float, decimal up to 18 digits) is its own
+* one fixed-width key (integer, boolean, date, time, timestamp, interval, float, decimal up to 18 digits) is its own
   code: an order-preserving int64. Such a codec is *exact*: equal codes are equal keys, ranges of codes
   are ranges of keys, and integer-like columns can be rebuilt from the code instead of being stored twice.
 * anything else (strings, binary, composite or null-safe keys) is a 32-bit hash, stored as int32.
@@ -70,13 +70,10 @@ class KeyCodec:
 
 def is_fixed_width(type_: pa.DataType) -> bool:
     """Whether values of this type have an order-preserving int64."""
-    return bool(
-        (pa.types.is_integer(type_) and type_ != pa.uint64())
-        or pa.types.is_boolean(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_date(type_)
-        or pa.types.is_timestamp(type_)
-        or (pa.types.is_decimal128(type_) and type_.precision <= 18)
+    return (
+        is_rebuildable(type_)
+        or bool(pa.types.is_floating(type_))
+        or bool(pa.types.is_decimal128(type_) and type_.precision <= 18)
     )
 
 
@@ -86,26 +83,22 @@ def ordered_int64(column: pa.Array) -> I64:
     if pa.types.is_decimal128(type_):
         words = np.frombuffer(column.buffers()[1], np.int64)
         return words[2 * column.offset : 2 * (column.offset + len(column)) : 2]
-    if column.null_count:
-        column = pc.fill_null(column, pa.scalar(0).cast(pa.int32()).cast(type_))
     if pa.types.is_floating(type_):
-        floats = np.asarray(column.cast(pa.float64())) + 0.0
+        floats = np.asarray(pc.fill_null(column.cast(pa.float64()), 0.0)) + 0.0
         floats = np.where(np.isnan(floats), np.nan, floats)
         bits = floats.view(np.int64)
         return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
     if pa.types.is_boolean(type_):
         column = column.cast(pa.int8())
-    if pa.types.is_date32(type_):
+    if _is_32_bit_time(type_):
         column = column.cast(pa.int32())
-    return np.asarray(column.cast(pa.int64()))
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
 
 
 def from_ordered_int64(codes: I64, type_: pa.DataType) -> pa.Array:
     """Inverse of `ordered_int64` for the types `is_rebuildable` accepts."""
     column = pa.array(codes)
-    if pa.types.is_date32(type_):
-        return column.cast(pa.int32()).cast(type_)
-    return column.cast(type_)
+    return (column.cast(pa.int32()) if _is_32_bit_time(type_) else column).cast(type_)
 
 
 def is_rebuildable(type_: pa.DataType) -> bool:
@@ -113,9 +106,12 @@ def is_rebuildable(type_: pa.DataType) -> bool:
     return bool(
         (pa.types.is_integer(type_) and type_ != pa.uint64())
         or pa.types.is_boolean(type_)
-        or pa.types.is_date(type_)
-        or pa.types.is_timestamp(type_)
+        or (pa.types.is_temporal(type_) and not pa.types.is_interval(type_))
     )
+
+
+def _is_32_bit_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(type_) or pa.types.is_time32(type_))
 
 
 def mix64(values: npt.NDArray[Any]) -> U64:
@@ -152,12 +148,17 @@ def hash_column(column: pa.Array) -> U64:
     """64-bit hash of each value; NULL has a hash of its own. O(bytes)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_decimal(column.type) and column.type.byte_width < 16:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if is_fixed_width(column.type):
         hashed = mix64(ordered_int64(column).view(np.uint64) + _GOLDEN)
-    elif pa.types.is_decimal128(column.type):
-        words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)
+    elif pa.types.is_decimal(column.type):
+        width = column.type.byte_width // 8
+        words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, width)
         words = words[column.offset : column.offset + len(column)]
-        hashed = mix64(mix64(words[:, 0] + _GOLDEN) ^ words[:, 1])
+        hashed = mix64(words[:, 0] + _GOLDEN)
+        for word in range(1, width):
+            hashed = mix64(hashed ^ words[:, word])
     elif column.type == pa.uint64():
         hashed = mix64(np.asarray(pc.fill_null(column, 0)) + _GOLDEN)
     else:
