@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.verify import dirty_codes
-from evenjoin.kernels.probe import Probes
+from evenjoin.kernels.probe import Probes, shifted
 from evenjoin.kernels.sorting import group_starts
 from evenjoin.spec import JoinSpec
 from evenjoin.state.layout import Tuples
@@ -37,8 +37,8 @@ class Probing:
         return Probes(
             self.tuples.codes,
             group_starts(self.tuples.codes),
-            None if times is None or low is None else times + low,
-            None if times is None or high is None else times + high,
+            None if times is None or low is None else shifted(times, low),
+            None if times is None or high is None else shifted(times, high),
         )
 
     @cached_property

@@ -43,6 +43,17 @@ class Probes(NamedTuple):
     high: I64 | None
 
 
+def shifted(times: I64, by: int) -> I64:
+    """times + by as bounds: a sum beyond the ends of int64 is the end, never the other one. O(n)."""
+    most = int(np.iinfo(np.int64).max)
+    by = max(-4 * most, min(by, 4 * most))
+    while by:  # once, unless the bound is wider than int64 itself
+        step = max(-most, min(by, most))
+        times = np.minimum(times, most - step) + step if step > 0 else np.maximum(times, -most - 1 - step) + step
+        by -= step
+    return times
+
+
 def code_ranges(run: Codes, groups: Codes) -> tuple[I64, I64, I64]:
     """Which of the sorted distinct codes occur in the sorted run, and where: (hits, start, stop)."""
     if len(run) == 0 or len(groups) == 0:

@@ -121,7 +121,7 @@ class Dispatcher:
         lateness = self._spec.sides[side].lateness
         if self._watermark is None or lateness is None or windowed.times is None or self._spec.late == "keep":
             return windowed, None
-        late = windowed.times + lateness <= self._watermark
+        late = windowed.times <= self._watermark - lateness
         if not late.any():
             return windowed, None
         in_time = np.zeros(count, np.bool_)
@@ -167,7 +167,7 @@ def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:
     rows, starts = [], []
     for back in range(-(-size // slide)):
         start = last - back * slide
-        inside = start + size > times
+        inside = times - start < size
         rows.append(np.flatnonzero(inside))
         starts.append(start[inside])
     return np.concatenate(rows).astype(np.int64), np.concatenate(starts)
