@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
 
 System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "duckdb"]
@@ -26,6 +27,10 @@ System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "duckdb"]
 
 class JobError(EvenJoinError):
     """A measured system did not finish."""
+
+
+class JobTimeout(JobError):
+    """A measured system took longer than it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +57,17 @@ class Outcome:
     system: System
     rows: int  # input rows, both sides
     results: int
-    wall_s: float  # from the start of the query to its end, without the start of the JVM
+    used: Usage  # from the start of the query to its end, without the start of the JVM
     batch_ms: tuple[float, ...] = ()
 
     @property
     def rows_per_s(self) -> float:
         """Input rows per second of batch time (of wall time for a system without batches)."""
-        return self.rows / (sum(self.batch_ms) / 1000 if self.batch_ms else self.wall_s)
+        return self.rows / (sum(self.batch_ms) / 1000 if self.batch_ms else self.used.wall_s)
 
     def median_ms(self, skip: int = 2) -> float:
         """The median batch after the first ``skip``, which pay for warming up."""
-        return statistics.median(self.batch_ms[skip:] or self.batch_ms or (self.wall_s * 1000,))
+        return statistics.median(self.batch_ms[skip:] or self.batch_ms or (self.used.wall_s * 1000,))
 
 
 def run_job(job: Job, folder: Path, timeout_s: float = 1800) -> Outcome:
@@ -76,7 +81,7 @@ def run_job(job: Job, folder: Path, timeout_s: float = 1800) -> Outcome:
         try:
             code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=timeout_s).returncode
         except subprocess.TimeoutExpired:
-            raise JobError(f"{job.system} did not finish in {timeout_s:.0f} s; see {log}") from None
+            raise JobTimeout(f"{job.system} did not finish in {timeout_s:.0f} s; see {log}") from None
     if code or not answered.exists():
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise JobError(f"{job.system} failed with exit code {code}; the end of {log}:\n{tail}")
@@ -92,7 +97,7 @@ def read_job(path: Path) -> Job:
 def read_outcome(path: Path) -> Outcome:
     """The outcome a worker left."""
     raw = json.loads(path.read_text())
-    return Outcome(**{**raw, "batch_ms": tuple(raw["batch_ms"])})
+    return Outcome(**{**raw, "used": Usage(**raw["used"]), "batch_ms": tuple(raw["batch_ms"])})
 
 
 def write_outcome(outcome: Outcome, path: Path) -> None:

@@ -6,9 +6,9 @@ selected column is made and handed to the JVM, as for the peer.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from evenjoin.bench.cpu import Clock
 from evenjoin.bench.jobs import Job, Outcome
 from evenjoin.bench.peers import outcome_of, stream
 from evenjoin.bench.session import open_session
@@ -33,10 +33,10 @@ def run_evenjoin(job: Job) -> Outcome:
         select=list(job.select),
     )
     writer = joined.writeStream.foreachBatch(lambda df, batch: counted.update({batch: count_into_noop(df)}))
-    started = time.monotonic()
+    clock = Clock()
     query = writer.option("checkpointLocation", job.checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
-    return outcome_of(job, query, sum(counted.values()), time.monotonic() - started)
+    return outcome_of(job, query, sum(counted.values()), clock.read())
 
 
 def count_into_noop(df: DataFrame) -> int:

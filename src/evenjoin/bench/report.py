@@ -110,7 +110,7 @@ def machine() -> dict[str, str | int]:
 def show(reports: Sequence[Report], console: Console) -> None:
     """Print one row per system and workload, with the ratio on our row."""
     table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for column in ("", "system", "results", "rows/s", "batch ms", "wall s", "ratio", "target"):
+    for column in ("", "system", "results", "rows/s", "batch ms", "wall s", "CPU s", "ratio", "target"):
         table.add_column(column, justify="left" if column in ("", "system") else "right", no_wrap=True)
     for report in reports:
         for outcome in report.outcomes:
@@ -124,7 +124,11 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def _row(report: Report, outcome: Outcome) -> list[str]:
     cells = [report.name, outcome.system, f"{outcome.results:,}", f"{outcome.rows_per_s:,.0f}"]
-    cells += [f"{outcome.median_ms():,.0f}" if outcome.batch_ms else "-", f"{outcome.wall_s:.1f}"]
+    cells += [
+        f"{outcome.median_ms():,.0f}" if outcome.batch_ms else "-",
+        f"{outcome.used.wall_s:.1f}",
+        f"{outcome.used.cpu_s:.1f}",
+    ]
     if outcome.system != "evenjoin" or report.ratio is None:
         return [*cells, "the better" if outcome is report.peer else "", ""]
     colour = "green" if report.met else "red"

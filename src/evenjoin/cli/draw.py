@@ -1,0 +1,71 @@
+"""Bars, tables and numbers for the terminal. Pure: values in, rich renderables out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from evenjoin.cli.history import InstanceTotal, KeyTotal
+
+BAR = 28
+
+
+def bar(value: float, top: float, width: int = BAR) -> str:
+    """A bar of at most ``width`` cells, in eighths; the full width stands for ``top``."""
+    if top <= 0 or value <= 0:
+        return ""
+    eighths = max(1, round(min(value / top, 1.0) * width * 8))
+    return "█" * (eighths // 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
+
+
+def plain_table(*columns: str) -> Table:
+    """A light table: the first column to the left, numbers to the right."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    return table
+
+
+def instances_table(totals: Sequence[InstanceTotal]) -> Table:
+    """What each instance did (the bar: probes and results) and what it holds."""
+    table = plain_table("instance", "probes", "results", "", "busy", "stored", "state")
+    table.columns[3].justify = "left"
+    top = max((total.work for total in totals), default=0)
+    for total in totals:
+        table.add_row(
+            str(total.instance),
+            f"{total.probes:,}",
+            f"{total.results:,}",
+            f"[cyan]{bar(total.work, top)}[/]",
+            f"{total.busy_ms / 1000:.1f} s",
+            f"{sum(total.stored):,}",
+            size(total.bytes),
+        )
+    return table
+
+
+def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], names: Sequence[str]) -> Table:
+    """The heaviest keys under the given names."""
+    table = plain_table(title, *aliases, "results", "")
+    table.columns[-1].justify = "left"
+    top = max((key.results for key in keys), default=0)
+    for key, name in zip(keys, names, strict=True):
+        counts = [f"{count:,}" for count in key.arrived]
+        table.add_row(name, *counts, f"{key.results:,}", f"[magenta]{bar(key.results, top, BAR // 2)}[/]")
+    return table
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def imbalance(values: Sequence[float]) -> float:
+    """The largest over the mean: 1.0 is even."""
+    return max(values) * len(values) / sum(values) if values and sum(values) > 0 else 1.0

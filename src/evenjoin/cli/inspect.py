@@ -1,0 +1,172 @@
+"""``evenjoin inspect CHECKPOINT``: the table, the segments, the load history and the late counts of a checkpoint.
+
+Reads only; safe beside a running query. Keys can be private, so they are shown on request (``--show-keys``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from evenjoin.cli.draw import bar, instances_table, keys_table, plain_table, size
+from evenjoin.cli.history import History, heaviest, instance_totals, read_history, verify_segments
+from evenjoin.commit.log import Commit
+from evenjoin.placement.table import Keys
+
+
+@click.command()
+@click.argument("checkpoint")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@click.option("--batches", default=20, type=click.IntRange(1), show_default=True, help="Length of the load history.")
+@click.option("--show-keys", is_flag=True, help="Name the heaviest keys; they may be private.")
+@click.option("--verify", is_flag=True, help="Read every segment and check its size and checksum.")
+def inspect(checkpoint: str, as_json: bool, batches: int, show_keys: bool, verify: bool) -> None:
+    """Show what the checkpoint of a join holds: CHECKPOINT is its folder or URI."""
+    history = read_history(checkpoint)
+    verified = verify_segments(checkpoint, history) if verify else None
+    if as_json:
+        click.echo(json.dumps(as_document(checkpoint, history, batches, show_keys, verified), indent=2))
+        return
+    console = Console()
+    console.print(summary(history), highlight=False)
+    if history.last is None:
+        console.print("No batch is committed yet.")
+        return
+    console.print("\n[bold]Load[/]", instances_table(instance_totals(history.reports)), sep="\n")
+    console.print("\n[bold]Segments[/]", segments_table(history), sep="\n")
+    console.print(f"\n[bold]History[/] (last {batches} batches)", history_table(history, batches), sep="\n")
+    for event in migrations(history.commits):
+        console.print(f"batch {event['batch']}: {event['from']} -> {event['to']}, {event['tuples']:,} tuples moved")
+    if show_keys:
+        keys = heaviest(history.reports, 10)
+        table = keys_table("key", history.aliases, keys, [key.name for key in keys])
+        console.print("\n[bold]Heaviest keys[/]", table, sep="\n")
+    if verified is not None:
+        console.print(f"\n{verified} segment files verified")
+
+
+def summary(history: History) -> Table:
+    """The join, its table, and the totals, as name and value."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row("[bold]join[/]", f"{history.join['how']}, {history.join['condition']}")
+    if history.last is None or history.table is None:
+        return rows
+    table, totals = history.table, history.last.totals
+    keys = sum(len(region.takes.codes) for region in table.regions if isinstance(region.takes, Keys))
+    rows.add_row(
+        "[bold]table[/]",
+        f"version {table.version}, {table.origin}, {table.instances} instances, "
+        f"{table.buckets} buckets, {len(table.regions)} regions, {keys} keys of their own",
+    )
+    rows.add_row("[bold]batches[/]", f"last {history.last.batch}, {len(history.commits)} in the log")
+    rows.add_row("[bold]watermark[/]", str(watermark(history) or "none yet"))
+    rows.add_row("[bold]rows[/]", _by_side(history.aliases, totals["rows"]))
+    rows.add_row("[bold]late[/]", _by_side(history.aliases, totals["late"]))
+    rows.add_row("[bold]results[/]", f"{totals['results']:,}")
+    return rows
+
+
+def segments_table(history: History) -> Table:
+    """Runs, files and tuples per instance and side."""
+    table = plain_table("instance", "side", "runs", "files", "tuples", "alive", "bytes")
+    for item in segments(history):
+        counts = [f"{item[name]:,}" for name in ("runs", "files", "tuples", "alive")]
+        table.add_row(str(item["instance"]), item["side"], *counts, size(item["bytes"]))
+    return table
+
+
+def history_table(history: History, batches: int) -> Table:
+    """One line per batch, the latest last."""
+    lines = [batch_line(commit) for commit in history.commits[-batches:]]
+    table = plain_table("batch", "rows", "late", "results", "stored", "imbalance", "ms", "")
+    table.columns[-1].justify = "left"
+    top = max((line["duration_ms"] for line in lines), default=0.0)
+    for line in lines:
+        counts = [f"{sum(line[name]):,}" for name in ("rows", "late")]
+        counts += [f"{line['results']:,}", f"{sum(line['stored']):,}"]
+        shape = [
+            f"{line['imbalance']:.2f}",
+            f"{line['duration_ms']:,.0f}",
+            f"[cyan]{bar(line['duration_ms'], top, 14)}[/]",
+        ]
+        table.add_row(str(line["batch"]), *counts, *shape)
+    return table
+
+
+def as_document(location: str, history: History, batches: int, show_keys: bool, verified: int | None) -> dict[str, Any]:
+    """The same as one JSON document; sides are in the order of ``join.sides``."""
+    last = history.last
+    document: dict[str, Any] = {
+        "checkpoint": location,
+        "join": history.join,
+        "table": None if history.table is None else history.table.to_json(),
+        "batch": None if last is None else last.batch,
+        "watermark": watermark(history),
+        "totals": last.totals if last else {},
+        "instances": [asdict(total) for total in instance_totals(history.reports)],
+        "segments": segments(history),
+        "history": [batch_line(commit) for commit in history.commits[-batches:]],
+        "migrations": migrations(history.commits),
+    }
+    if show_keys:
+        document["heaviest_keys"] = [asdict(key) for key in heaviest(history.reports, 10)]
+    if verified is not None:
+        document["verified_files"] = verified
+    return document
+
+
+def batch_line(commit: Commit) -> dict[str, Any]:
+    """One batch of the history."""
+    report = commit.report
+    intake = report.intake if report else ()
+    instances = report.instances if report else ()
+    return {
+        "batch": commit.batch,
+        "rows": [side.rows for side in intake],
+        "late": [side.late for side in intake],
+        "results": report.matches if report else 0,
+        "stored": [sum(load.stored[side] for load in instances) for side in range(len(intake))],
+        "imbalance": round(report.imbalance, 3) if report else 1.0,
+        "duration_ms": commit.duration_ms,
+    }
+
+
+def segments(history: History) -> list[dict[str, Any]]:
+    """What the last manifest holds, per instance and side."""
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    files: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for instance, side, run in history.last.manifest if history.last else ():
+        place = instance, side
+        start = {"instance": instance, "side": history.aliases[side], "runs": 0, "tuples": 0, "alive": 0, "bytes": 0}
+        item = found.setdefault(place, start)
+        files[place].add(run.file)
+        for name, more in (("runs", 1), ("tuples", run.rows), ("alive", run.alive), ("bytes", run.bytes)):
+            item[name] += more
+    return [{**item, "files": len(files[place])} for place, item in sorted(found.items())]
+
+
+def migrations(commits: Sequence[Commit]) -> list[dict[str, Any]]:
+    """Every migration in the log, oldest first."""
+    return [{"batch": commit.batch, **commit.migration} for commit in commits if commit.migration is not None]
+
+
+def watermark(history: History) -> str | int | None:
+    """The watermark of the next batch: a time in UTC, or the number itself for integer event times."""
+    value = history.last.watermark.value if history.last else None
+    alias = history.aliases[0]
+    kind = history.join["schema"][alias].get(history.join["event_time"][alias], "")
+    if value is None or not kind.startswith("timestamp"):
+        return value
+    return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=value)).isoformat()
+
+
+def _by_side(aliases: Sequence[str], counts: Sequence[int]) -> str:
+    return ", ".join(f"{alias} {count:,}" for alias, count in zip(aliases, counts, strict=True))
