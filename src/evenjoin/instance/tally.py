@@ -35,8 +35,8 @@ def heavy_keys(spec: JoinSpec, stored: Sequence[Tuples], probing: Sequence[Probi
     codes = np.array(sorted(named), np.int64)
     arrived = [_between(t.codes, codes, np.arange(len(t) + 1)) for t in stored]
     results = np.zeros(len(codes), np.int64)
-    for side in probing:
-        results += _between(side.tuples.codes, codes, np.concatenate([[0], np.cumsum(side.results)]))
+    for mine in probing:
+        results += _between(mine.tuples.codes, codes, np.concatenate([[0], np.cumsum(mine.results)]))
     weight = np.sum(arrived, axis=0) + results
     out = []
     for i in np.lexsort((codes, -weight))[:HEAVY_KEYS]:
