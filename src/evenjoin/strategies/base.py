@@ -58,8 +58,9 @@ def strategies() -> tuple[str, ...]:
 def resolve(strategy: str | Strategy) -> Strategy:
     """A strategy from a name ("hash", "contrand(groups=6)") or the value itself."""
     if not isinstance(strategy, str):
-        if not isinstance(strategy, Strategy):
-            raise SpecError(f"strategy must be a name or a Strategy, not {type(strategy).__name__}")
+        if isinstance(strategy, type) or not isinstance(strategy, Strategy):
+            kind = f"the class {strategy.__name__}" if isinstance(strategy, type) else type(strategy).__name__
+            raise SpecError(f"strategy must be a name or a Strategy, not {kind}")
         return strategy
     match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", strategy)
     if match is None or match[1] not in _REGISTRY:

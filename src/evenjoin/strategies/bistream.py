@@ -52,7 +52,7 @@ class ContRand:
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         hosts = halves(instances, sides, layout)
-        if not 1 <= self.groups <= min(map(len, hosts)):
+        if not isinstance(self.groups, int) or not 1 <= self.groups <= min(map(len, hosts)):
             raise SpecError(f"{self.origin}: between 1 and {min(map(len, hosts))} groups fit on {instances} instances")
         regions = tuple(
             Region(Buckets((g,)), Biclique(tuple(units[g :: self.groups] for units in hosts)))

@@ -1,0 +1,114 @@
+"""The initial tables of the named strategies in both layouts, as literals, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenjoin.errors import SpecError
+from evenjoin.placement import Biclique, Buckets, check
+from evenjoin.strategies import ContRand, Hash, Random, resolve, strategies
+
+
+def units(table):
+    """Per bucket the units of each side."""
+    assert all(isinstance(region.takes, Buckets) and isinstance(region.topology, Biclique) for region in table.regions)
+    return {region.takes.ids: region.topology.units for region in table.regions}
+
+
+TABLES = [
+    (Hash(), 3, "shared", {(0,): ((0,), (0,)), (1,): ((1,), (1,)), (2,): ((2,), (2,))}),
+    (Hash(), 1, "shared", {(0,): ((0,), (0,))}),
+    (Hash(), 4, "split", {(0,): ((0,), (2,)), (1,): ((1,), (3,))}),
+    (Hash(), 2, "split", {(0,): ((0,), (1,))}),
+    (
+        Hash(), 5, "split",  # two units for side 0, three for side 1: buckets for both to divide evenly
+        {
+            (0,): ((0,), (2,)), (1,): ((1,), (3,)), (2,): ((0,), (4,)),
+            (3,): ((1,), (2,)), (4,): ((0,), (3,)), (5,): ((1,), (4,)),
+        },
+    ),
+    (Random(), 3, "shared", {(0,): ((0, 1, 2), (0, 1, 2))}),
+    (Random(), 3, "split", {(0,): ((0, 1), (2,))}),
+    (ContRand(2), 5, "shared", {(0,): ((0, 2, 4), (0, 2, 4)), (1,): ((1, 3), (1, 3))}),
+    (ContRand(2), 4, "split", {(0,): ((0,), (2,)), (1,): ((1,), (3,))}),
+    (ContRand(1), 2, "split", {(0,): ((0,), (1,))}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strategy", "instances", "layout", "expected"),
+    TABLES,
+    ids=[f"{strategy.origin} on {instances} {layout}" for strategy, instances, layout, _ in TABLES],
+)
+def test_initial_table(strategy, instances, layout, expected):
+    """Which units each bucket has; the table is complete, and nothing is planned."""
+    table = check(strategy.initial(instances, 2, layout))
+    assert units(table) == expected
+    assert (table.version, table.instances, table.buckets) == (0, instances, len(expected))
+    assert table.origin == f"{strategy.origin}/{layout}"
+    assert strategy.plan(None, table) is None
+
+
+@pytest.mark.parametrize("instances", range(2, 12))
+def test_split_layouts_share_no_instance_between_sides(instances):
+    """In layout split the sides' instances are disjoint, and every instance has work."""
+    for strategy in (Hash(), Random(), ContRand(1)):
+        sides = [set(), set()]
+        for both in units(strategy.initial(instances, 2, "split")).values():
+            for side, used in enumerate(both):
+                sides[side] |= set(used)
+        assert not sides[0] & sides[1]
+        assert sides[0] | sides[1] == set(range(instances))
+
+
+def test_three_sides_split():
+    """Three groups of instances."""
+    assert units(Random().initial(7, 3, "split")) == {(0,): ((0, 1), (2, 3, 4), (5, 6))}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "instances", "layout", "says"),
+    [
+        (ContRand(3), 2, "shared", r"contrand\(groups=3\): between 1 and 2 groups fit on 2 instances"),
+        (ContRand(3), 4, "split", "between 1 and 2 groups fit on 4 instances"),
+        (ContRand(0), 4, "shared", "between 1 and 4 groups"),
+        (Hash(), 1, "split", "at least one instance per side: 2, got 1"),
+        (Random(), 1, "split", "at least one instance per side"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(strategy, instances, layout, says):
+    """Before anything runs, with the numbers that would fit."""
+    with pytest.raises(SpecError, match=says):
+        strategy.initial(instances, 2, layout)
+
+
+def test_names_resolve_to_values():
+    """A name with settings is the value written out; a value is itself."""
+    assert resolve("hash") == Hash()
+    assert resolve(" contrand( groups = 6 ) ") == ContRand(6)
+    assert resolve("contrand") == ContRand()
+    value = Random()
+    assert resolve(value) is value
+    assert set(strategies()) >= {"hash", "random", "contrand"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "says"),
+    [
+        ("hsah", "unknown strategy 'hsah'; known: .*hash"),
+        ("hash(", "unknown strategy"),
+        ("contrand(6)", "name=value"),
+        ("contrand(group=6)", "group"),
+        ("hash(groups=2)", "groups"),
+        ("contrand(groups=many)", "groups"),
+        ("contrand(groups=2.5)", "groups"),
+        (7, "a name or a Strategy, not int"),
+        (Hash, "a name or a Strategy"),
+    ],
+    ids=str,
+)
+def test_what_is_not_a_strategy_is_refused(strategy, says):
+    """With the names that exist, or the setting that does not."""
+    with pytest.raises(SpecError, match=says):
+        resolve(strategy).initial(4, 2, "shared")
