@@ -7,8 +7,10 @@ Contract of every folder:
 * `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible.
 * names are relative, with `/`; folders need not be made first; a missing file raises FileNotFoundError.
 
-Not guaranteed on object stores: `create` there is check-then-write, so two drivers on one checkpoint are told apart
-by the owner file (commit/owner.py), not by the store.
+* a `.arrow` file (a segment) is never replaced: its name says which attempt wrote it.
+
+Not guaranteed on object stores: `create` there is check-then-write, so of two drivers on one checkpoint that commit
+in the same instant both may think they did (on local disks commit/owner.py keeps the second out).
 """
 
 from __future__ import annotations
@@ -17,14 +19,20 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+
+CACHE_SECONDS = 24 * 3600
+"""A local copy of a remote segment is dropped this long after it was made; who still needs it copies it again."""
 
 
 @runtime_checkable
@@ -161,12 +169,27 @@ class RemoteFolder:
             with self.filesystem.open_input_stream(self._path(name)) as stream:
                 return pa.py_buffer(stream.read())
         cached = self._cache() / name.replace("/", "-")
-        if not cached.exists():
-            part = cached.with_suffix(f".{uuid.uuid4().hex}.part")
+        copies = LocalFolder(str(cached.parent))
+        try:
+            return copies.load(cached.name)
+        except FileNotFoundError:
+            self._copy(name, cached)
+            return copies.load(cached.name)
+
+    def _copy(self, name: str, cached: Path) -> None:
+        part = cached.with_suffix(f".{uuid.uuid4().hex}.part")
+        try:
             with self.filesystem.open_input_stream(self._path(name)) as stream, open(part, "xb") as out:
                 shutil.copyfileobj(stream, out, 1 << 22)
             os.replace(part, cached)
-        return LocalFolder(str(cached.parent)).load(cached.name)
+        finally:
+            part.unlink(missing_ok=True)
+        if zlib.crc32(name.encode()) % 32 == 0:  # now and then: a folder's listing is not free
+            old = time.time() - CACHE_SECONDS
+            for copy in cached.parent.iterdir():
+                with suppress(FileNotFoundError):  # another process makes room too
+                    if copy.stat().st_mtime < old:
+                        copy.unlink()
 
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         path = self._path(name)
