@@ -30,7 +30,6 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-
 CACHE_SECONDS = 24 * 3600
 """A local copy of a remote segment is dropped this long after it was made; who still needs it copies it again."""
 
