@@ -53,7 +53,7 @@ class Manifest:
             live = tuple(r for r in runs if horizon is None or r.high + horizon > watermark)
             dropped += sum(r.alive for r in runs) - sum(r.alive for r in live)
             kept[instance, side] = live
-        return (self, 0) if dropped == 0 else (Manifest(kept), dropped)
+        return (self, 0) if kept == self.runs else (Manifest(kept), dropped)
 
     def to_json(self) -> list[dict[str, Any]]:
         return [{"instance": i, "side": s, **run.to_json()} for i, s, run in self]
@@ -62,6 +62,7 @@ class Manifest:
     def from_json(cls, data: list[dict[str, Any]]) -> Manifest:
         runs: dict[Place, tuple[Run, ...]] = {}
         for item in data:
-            place = item.pop("instance"), item.pop("side")
-            runs[place] = (*runs.get(place, ()), Run.from_json(item))
+            run = {name: value for name, value in item.items() if name not in ("instance", "side")}
+            place = item["instance"], item["side"]
+            runs[place] = (*runs.get(place, ()), Run.from_json(run))
         return cls(runs)
