@@ -1,0 +1,119 @@
+"""The commit log: a commit comes back as it was, is made once, and is refused when damaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenjoin.commit import log as module
+from evenjoin.commit.log import Commit, CommitLog, Watermark, checked, read_checked
+from evenjoin.errors import CheckpointInUseError, StateCorruptionError
+from evenjoin.load.receipt import HeavyKey, Intake
+from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.placement import Biclique, Buckets, Region, RoutingTable
+from evenjoin.state.files import LocalFolder, MemoryFolder
+from evenjoin.state.manifest import Manifest
+from evenjoin.state.segment import Run
+
+RUN = Run("segments/3/s.arrow", 0, 5, 4, -1, -10, -6, 80, 900, 12345, mask="1-ab", dirty=(3,))
+REPORT = LoadReport(
+    3,
+    (InstanceLoad(0, (5, 0), (2, 3), 7, 80, 1.5),),
+    (HeavyKey(-9, "Zürich", (2, 0), 7),),
+    ((0, 1, 5),),
+    (Intake(5, 1, 0, -6), Intake()),
+    2,
+)
+
+
+def commit(batch=3):
+    return Commit(
+        batch, "1-ab", "2-cd", Manifest({(0, 1): (RUN,)}), Watermark(-16, (-6, None), (10.5, 11.0)), REPORT,
+        "hash on 2, shared", 12.5, {"tuples": 4}, {"results": 7, "late": [1, 0]}, {"cool_down": 3},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [commit(), Commit(0, "a", "a", Manifest(), Watermark(), None)], ids=["full", "bare"])
+def test_round_trip(given):
+    """Everything a commit holds comes back equal, from another process' view."""
+    folder = MemoryFolder()
+    CommitLog(folder).append(given)
+    assert CommitLog(folder).read(given.batch) == given
+    assert CommitLog(folder).latest() == given
+
+
+def test_the_latest_is_the_greatest_number():
+    """Batch 10 is later than batch 9, whatever their names' order; an empty log has none."""
+    folder = MemoryFolder()
+    log = CommitLog(folder)
+    assert (log.latest(), log.batches()) == (None, [])
+    for batch in (9, 10, 2):
+        log.append(commit(batch))
+    folder.write("commits/.tmp", b"not a commit")
+    assert log.batches() == [2, 9, 10]
+    assert log.latest().batch == 10
+
+
+def test_a_batch_is_committed_once():
+    """The second commit of a batch is refused, and the first stays."""
+    folder = MemoryFolder()
+    CommitLog(folder).append(commit())
+    with pytest.raises(CheckpointInUseError, match=r"batch 3 was committed by another query.*checkpoint of its own"):
+        CommitLog(folder).append(Commit(3, "x", "x", Manifest(), Watermark(), None))
+    assert CommitLog(folder).read(3) == commit()
+
+
+def test_any_damaged_byte_is_noticed(tmp_path):
+    """Flip any byte of a commit: StateCorruptionError with its name."""
+    log = CommitLog(LocalFolder(str(tmp_path)))
+    log.append(commit())
+    path = tmp_path / "commits/3"
+    good = path.read_bytes()
+    for place in range(0, len(good), 11):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(StateCorruptionError, match="commits/3 of the checkpoint is damaged"):
+            log.latest()
+    for short in (b"", good[:4], good[:9], good[:-1]):
+        path.write_bytes(short)
+        with pytest.raises(StateCorruptionError, match="commits/3 of the checkpoint is damaged"):
+            log.latest()
+
+
+def test_missing_files_are_named():
+    """A commit or a table that should be there."""
+    log = CommitLog(MemoryFolder())
+    with pytest.raises(StateCorruptionError, match="commits/4 is missing"):
+        log.read(4)
+    with pytest.raises(StateCorruptionError, match="tables/1-ab is missing"):
+        log.read_table("1-ab")
+
+
+def test_tables_are_kept_by_content():
+    """Saved twice it is one file; it comes back equal; a damaged one is refused by name."""
+    folder = MemoryFolder()
+    log = CommitLog(folder)
+    table = RoutingTable(4, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash/split")
+    name = log.save_table(table)
+    assert log.save_table(table) == name == f"4-{table.digest}"
+    assert folder.names("tables") == [name]
+    assert log.read_table(name) == table
+    folder.write(f"tables/{name}", folder.load(f"tables/{name}").to_pybytes().replace(b"[1]", b"[0]"))
+    with pytest.raises(StateCorruptionError, match=f"tables/{name} of the checkpoint is damaged"):
+        log.read_table(name)
+
+
+def test_old_commits_are_trimmed(monkeypatch):
+    """Only the last KEEP_COMMITS stay."""
+    monkeypatch.setattr(module, "KEEP_COMMITS", 3)
+    log = CommitLog(MemoryFolder())
+    for batch in range(6):
+        log.append(commit(batch))
+        log.trim()
+    assert log.batches() == [3, 4, 5]
+
+
+def test_checked_text_is_json_behind_its_crc():
+    """Readable with any editor: a line with the CRC-32, then JSON."""
+    assert checked({"a": [1]}) == b'bb9c465a\n{"a":[1]}'
+    folder = MemoryFolder()
+    folder.write("x", checked({"a": [1]}))
+    assert read_checked(folder, "x") == {"a": [1]}
