@@ -45,6 +45,9 @@ def local(
     of (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which it is resumed.
     """
     policy, output = late_policy(late)
+    for alias, schema in schemas.items():
+        if not isinstance(schema, pa.Schema):
+            raise SpecError(f"side {alias!r}: a pyarrow schema is needed, not {type(schema).__name__}")
     spec = build_spec(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=settings.pop("watermark_policy", "min"),
@@ -63,8 +66,9 @@ def late_policy(late: Any) -> tuple[str, Any]:
 
 def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more: Mapping[str, Any]) -> Settings:
     """Settings from keyword arguments, with a warning for each side whose state nothing bounds."""
-    if not isinstance(instances, int) or isinstance(instances, bool) or instances < 1:
-        raise SpecError(f"instances={instances!r}: a whole number of at least 1 is needed")
+    for name, value in {"instances": instances, **more}.items():
+        if name in ("instances", "merge_budget", "pair_limit") and (type(value) is not int or value < 1):
+            raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
     known = {"layout", "idle_timeout", "sub_window", "merge_budget", "pair_limit", "now", "step", "worker_step"}
     strange = sorted(set(more) - known)
     if strange:
@@ -84,7 +88,7 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more
             f"nothing bounds the state of side {alias!r}: it will grow without end. "
             "Give event_time= and watermark= for both sides and a time bound in the condition, or a window",
             UnboundedStateWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     return Settings(strategy=chosen, instances=instances, **values)
 

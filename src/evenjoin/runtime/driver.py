@@ -15,6 +15,7 @@ take others. The driver owns time, budget and safety; planners only suggest, and
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from typing import Any, Protocol
 
 from evenjoin.commit.log import Commit, CommitLog, Watermark, advanced, checked, read_checked
 from evenjoin.commit.owner import Owner
-from evenjoin.errors import CheckpointMismatchError, ReceiptError
+from evenjoin.errors import CheckpointMismatchError, EvenJoinError, ReceiptError, StateCorruptionError
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.two_way import Work, no_step
 from evenjoin.load.receipt import Receipt
@@ -80,6 +81,9 @@ class Driver:
     last: Commit | None = field(init=False)
     _owner: Owner = field(init=False)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
+    _saved: set[str] = field(init=False, default_factory=set)
+    _begun: int | None = field(init=False, default=None)
+    _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.log = CommitLog(self.folder)
@@ -87,6 +91,7 @@ class Driver:
         try:
             self._check_join()
             self.last = self.log.latest()
+            self._check_commits()
             self._sweep()
         except BaseException:
             self._owner.release()
@@ -94,12 +99,16 @@ class Driver:
 
     def close(self) -> None:
         self._owner.release()
+        self._closed = True
 
     def run(self, batch: int, runtime: Runtime) -> Commit:
         """Process one batch, once."""
         step, started = self.settings.step, time.perf_counter()
+        if self._closed:
+            raise EvenJoinError("this join is closed; start another one on its checkpoint")
         if self.last is not None and self.last.batch >= batch:  # 1
             return self.last
+        self._check_follows(batch)
         step("begin", batch)
         before = self.last  # 2
         table = self.next_table()
@@ -122,7 +131,7 @@ class Driver:
         commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
         step("commit", batch)
         self.log.append(commit)
-        self.last = commit
+        self.last, self._begun = commit, None
         step("committed", batch)
         self._collect(before, commit)  # 7
         step("collected", batch)
@@ -213,8 +222,9 @@ class Driver:
         report = replace(fold(receipts, manifest, len(sides)), expired=expired)
         suggested = self.settings.strategy.plan(report, table)
         after = table if suggested is None else check(suggested)
-        for one in {table.version: table, after.version: after}.values():
-            self.log.save_table(one)
+        for one in (table, after):
+            if self._name(one) not in self._saved:
+                self._saved.add(self.log.save_table(one))
         return Commit(
             receipts[0].batch, self._name(table), self._name(after), manifest, mark, report, self._asked,
             migration=migration, totals=_totals(self.last, report),
@@ -234,6 +244,27 @@ class Driver:
                 + "\n".join(lines)
             )
 
+    def _check_commits(self) -> None:
+        """A crash leaves the files of one batch without a commit, never those of several."""
+        batches = self.folder.names("segments") if self.last is None else []
+        if len(batches) > 1:
+            raise StateCorruptionError(
+                f"commits/ of the checkpoint is empty, but there is state of batches {batches[0]} to {batches[-1]}: "
+                "restore the commits or start a new checkpoint"
+            )
+
+    def _check_follows(self, batch: int) -> None:
+        """Nothing between the last commit and this batch; and if this is another try, nothing of the one before."""
+        if self.last is not None and batch > self.last.batch + 1:
+            raise StateCorruptionError(
+                f"commits/{self.last.batch + 1} is missing: the last commit is batch {self.last.batch}, and batch "
+                f"{batch} was to follow it; restore the commit or start a new checkpoint"
+            )
+        if self._begun is not None:
+            for folder in ("receipts", "late", "segments"):
+                self.folder.delete_folder(f"{folder}/{self._begun}")
+        self._begun = batch
+
     def _collect(self, before: Commit | None, commit: Commit) -> None:
         """Delete what this commit retired: runs no longer named, other attempts' files, the receipts."""
         live = commit.manifest.files
@@ -242,6 +273,8 @@ class Driver:
         retired |= {f"{folder}/{name}" for name in self.folder.names(folder)} - live
         for name in retired:
             self.folder.delete(name)
+        for empty in {os.path.dirname(name) for name in retired} - {os.path.dirname(name) for name in live}:
+            self.folder.delete_folder(empty)
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
         self.log.trim()

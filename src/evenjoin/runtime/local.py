@@ -61,6 +61,8 @@ class LocalJoin:
         batch) before the batch is committed, and a batch that was committed is not joined again.
         """
         aliases = [side.alias for side in self._spec.sides]
+        if not isinstance(data, Mapping):
+            raise SpecError(f"rows by alias are needed, such as {{{aliases[0]!r}: table}}, not {type(data).__name__}")
         unknown = set(data) - set(aliases)
         if unknown:
             raise SpecError(f"unknown alias {sorted(unknown)[0]!r}; the join has {', '.join(aliases)}")
@@ -161,16 +163,29 @@ def _rows(data: Any, schema: pa.Schema, columns: Sequence[str], alias: str) -> p
     wanted = pa.schema([schema.field(name) for name in columns])
     if data is None:
         return pa.RecordBatch.from_pylist([], wanted)
+    if not isinstance(data, (pa.Table, pa.RecordBatch)):
+        raise SpecError(f"side {alias!r}: a pyarrow Table or RecordBatch is needed, not {type(data).__name__}")
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise SpecError(f"side {alias!r}: column {missing[0]!r} is missing from the data")
+    for name in columns:
+        found = table.schema.get_all_field_indices(name)
+        if len(found) != 1:
+            problem = f"is there {len(found)} times" if found else "is missing from the data"
+            raise SpecError(f"side {alias!r}: column {name!r} {problem}")
+        got, asked = table.schema.field(found[0]).type, wanted.field(name).type
+        if _is_text(got) != _is_text(asked) and got != pa.null():
+            raise SpecError(f"side {alias!r}: column {name!r} is {got}, the declared schema has {asked}")
     try:
         table = table.select(list(columns)).cast(wanted).combine_chunks()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own errors among them
         raise SpecError(f"side {alias!r}: the data does not fit the declared schema: {error}") from error
     batches = table.to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], wanted)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    """Text is never taken for a number or the other way round, although Arrow would cast it."""
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def migrations(driver: Driver) -> list[dict[str, Any]]:
