@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from spark_streams import write_batches
 
 pytestmark = pytest.mark.spark
@@ -65,9 +66,9 @@ def test_driver_killed_at_each_step(tmp_path):
 
     The number of instances changes on the way, so that a migration is killed before, during and after too.
     """
-    deaths = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 2, 3), ("receipts", 2, 4), ("commit", 3, 4)]
-    deaths += [("committed", 4, 4), ("collected", 5, 1)]
-    streams(tmp_path, batches=7)
+    deaths = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts", 1, 4), ("commit", 2, 4)]
+    deaths += [("committed", 3, 4), ("collected", 4, 1)]
+    streams(tmp_path, batches=6)
     for step, batch, instances in deaths:
         assert run(tmp_path, instances, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
     assert run(tmp_path, 2) == 0

@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark_streams import Collected, read_stream, write_batches
 
 import evenjoin
 from evenjoin.spec import build_spec
 from evenjoin.testing import brute_force, multiset
+from spark_streams import Collected, read_stream, write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")]
 
@@ -90,7 +90,8 @@ def test_migrations_are_told(spark, tmp_path):
     query.awaitTermination()
     (event,) = query.migrations()
     assert (event["batch"], event["from"], event["to"]) == (1, "hash/shared on 2", "hash/shared on 3")
-    assert event["tuples"] > 0 and event["pause_ms"] > 0
+    assert event["tuples"] > 0
+    assert event["pause_ms"] > 0
     assert query.table().instances == 3
 
 
@@ -134,7 +135,8 @@ def test_struct_columns_without_select(spark, tmp_path):
     joined = evenjoin.join(sides(spark, tmp_path), on="k", instances=2)
     assert [f.name for f in joined.schema.fields] == ["l", "r"]
     start(joined, tmp_path, lambda df, b: rows.extend(df.select("l.id", "r.v", "l.ts").collect())).awaitTermination()
-    assert rows and isinstance(rows[0]["ts"], datetime)
+    assert rows
+    assert isinstance(rows[0]["ts"], datetime)
 
 
 def test_memory_sink(spark, tmp_path):
