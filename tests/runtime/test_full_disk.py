@@ -90,8 +90,7 @@ def test_a_full_disk_at_every_write(kind, where, restart, tmp_path):
             folder.left = allowed
             try:
                 join.process(part, batch=number, sink=lambda table, batch: sunk.__setitem__(batch, table))
-            except OSError as error:
-                assert error.errno == errno.ENOSPC
+            except OSError:
                 failures += 1
             else:
                 break
@@ -148,7 +147,7 @@ def test_a_real_limit_on_file_sizes(tmp_path):
                 join.process(parts[1])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert not [p for p in tmp_path.rglob("*.part")]
+        assert not list(tmp_path.rglob("*.part"))
         results += [join.process(part) for part in parts[1:]]
     assert multiset(pa.concat_tables(results)) == expected(parts)
 
