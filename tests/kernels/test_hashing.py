@@ -244,6 +244,13 @@ def test_positions_are_a_function_of_the_tuple():
         assert (other == whole).mean() < 0.01
 
 
+def test_positions_differ_from_part_to_part():
+    """The first tuple of many parts and batches, always the same: u is uniform over them, for any part number."""
+    parts = [*range(20_000), *(n << 20 for n in range(20_000)), *(2**60 + n for n in range(10_000))]
+    u = np.concatenate([positions(np.array([42]), None, side=0, first_ordinal=0, stream=n) for n in sorted(set(parts))])
+    assert abs(uneven(np.bincount(u >> 22, minlength=1024))) < 6
+
+
 def test_mix64_is_a_bijection_on_a_sample():
     """No two inputs share an output."""
     values = np.concatenate([np.arange(10_000), np.arange(10_000) << 50]).astype(np.uint64)

@@ -134,10 +134,10 @@ def bucket_of(codes: Codes, buckets: int) -> I64:
 def positions(codes: Codes, times: I64 | None, side: int, first_ordinal: int, stream: int) -> npt.NDArray[np.uint32]:
     """The position `u` of each tuple: uniform uint32, a function of the tuple's content and its ordinal.
 
-    `stream` tells apart the parts (dispatch tasks) of one batch, `first_ordinal` continues within a part.
+    `stream` (up to 2^61) tells apart batches and their parts (dispatch tasks), `first_ordinal` continues within a part.
     """
     ordinals = np.arange(first_ordinal, first_ordinal + len(codes), dtype=np.uint64)
-    seed = np.uint64((stream * 2 + 1) << 33 | side)
+    seed = mix64(np.array([stream * 4 + side + 1], np.uint64))
     mixed = mix64(ordinals * _GOLDEN + seed) ^ codes.astype(np.int64).view(np.uint64)
     if times is not None:
         mixed = mix64(mixed) ^ times.view(np.uint64)

@@ -59,7 +59,8 @@ class _Rows:
 
 
 class Dispatcher:
-    """Dispatches the rows that one task reads of one batch. `stream` tells the tasks of a batch apart."""
+    """Dispatches the rows that one task reads of one batch. `stream` tells apart all tasks of all batches: equal rows
+    at the same place of two batches must not share a position, or a hot key that trickles in is never spread."""
 
     def __init__(
         self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int
@@ -159,6 +160,11 @@ class Dispatcher:
             (int(instance), batch.slice(start, stop - start))
             for instance, start, stop in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
         ]
+
+
+def stream_of(batch: int, task: int) -> int:
+    """A number of its own for each dispatch task of each batch, the same on a replay."""
+    return (batch << 20) + task
 
 
 def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:

@@ -22,7 +22,7 @@ from evenjoin.instance.two_way import Arrivals, Work, join_batch
 from evenjoin.load.receipt import Intake
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.dispatch import Dispatcher, stream_of
 from evenjoin.runtime.driver import Driver, Settings
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder, MemoryFolder, open_folder
@@ -129,7 +129,7 @@ class _Batch:
 
     def execute(self, work: Work, watermark: int | None) -> None:
         instances = [Arrivals.empty(len(self._sides)) for _ in range(work.table.instances)]
-        dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream=0)
+        dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, 0))
         intakes: list[Intake] = []
         for side, rows in enumerate(self._sides):
             sent = dispatcher.dispatch(side, rows)

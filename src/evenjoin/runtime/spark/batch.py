@@ -24,7 +24,7 @@ from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.two_way import Arrivals, Work, join_batch
 from evenjoin.load.receipt import Intake
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.dispatch import Dispatcher, stream_of
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.wire import INTAKE, PACKED, SIDE, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
@@ -76,7 +76,7 @@ def dispatch_partition(
 ) -> Iterator[pa.RecordBatch]:
     """First stage: rows of any side -> packed rows, one per destination and flush, and the intake at the end."""
     task = _partition()
-    dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream=task)
+    dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, task))
     intake = [Intake() for _ in work.layouts]
     held: list[list[pa.RecordBatch]] = [[] for _ in work.layouts]
     for batch in batches:
