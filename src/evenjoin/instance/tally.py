@@ -38,12 +38,15 @@ def heavy_keys(spec: JoinSpec, stored: Sequence[Tuples], probing: Sequence[Probi
     for mine in probing:
         results += _between(mine.tuples.codes, codes, np.concatenate([[0], np.cumsum(mine.results)]))
     weight = np.sum(arrived, axis=0) + results
-    out = []
-    for i in np.lexsort((codes, -weight))[:HEAVY_KEYS]:
-        side, row = named[int(codes[i])]
-        name = key_names(spec, side, stored[side], np.array([row]))[0]
-        out.append(HeavyKey(int(codes[i]), name, tuple(int(a[i]) for a in arrived), int(results[i])))
-    return tuple(out)
+    top = np.lexsort((codes, -weight))[:HEAVY_KEYS].tolist()
+    names: dict[int, str] = {}
+    for side, tuples in enumerate(stored):
+        mine_codes = [int(codes[i]) for i in top if named[int(codes[i])][0] == side]
+        rows = np.array([named[code][1] for code in mine_codes], np.int64)
+        names.update(zip(mine_codes, key_names(spec, side, tuples, rows), strict=True))
+    return tuple(
+        HeavyKey(int(codes[i]), names[int(codes[i])], tuple(int(a[i]) for a in arrived), int(results[i])) for i in top
+    )
 
 
 def _heads(tuples: Tuples) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.hashing import is_fixed_width, ordered_int64
+from evenjoin.kernels.hashing import from_ordered_int64, is_fixed_width, is_rebuildable, ordered_int64
 from evenjoin.spec import JoinSpec
 from evenjoin.state.layout import Tuples
 
@@ -62,9 +62,8 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
     values: list[list[Any]]
     if spec.sides[side].keys and not tuples.layout.codec.exact:
         values = [column.to_pylist() for column in key_values(spec, side, tuples, rows)]
-    elif spec.key_types and "~code" in tuples.layout.rebuilt.values():
-        name = next(n for n, source in tuples.layout.rebuilt.items() if source == "~code")
-        values = [tuples.column(name, rows).to_pylist()]
+    elif spec.key_types and is_rebuildable(spec.key_types[0]):
+        values = [from_ordered_int64(tuples.codes[rows], spec.key_types[0]).to_pylist()]
     else:
         values = [tuples.codes[rows].tolist()]
     return [", ".join(map(str, key)) for key in zip(*values, strict=True)]

@@ -8,7 +8,8 @@ means the instance's work was not consumed.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import Any
 
 from evenjoin.state.segment import Run
 
@@ -22,6 +23,9 @@ class HeavyKey:
     arrived: tuple[int, ...]
     matches: int
 
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True)
 class Intake:
@@ -31,6 +35,9 @@ class Intake:
     late: int = 0
     unmatchable: int = 0
     latest: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def __add__(self, other: Intake) -> Intake:
         times = [t for t in (self.latest, other.latest) if t is not None]
@@ -62,7 +69,7 @@ class Receipt:
         for name in ("sealed", "merged"):
             data[name] = [[run.to_json() for run in side] for side in data[name]]
         for name in ("heavy", "intake"):
-            data[name] = [asdict(item) for item in data[name]]
+            data[name] = [item.to_json() for item in data[name]]
         return json.dumps(data).encode()
 
     @classmethod

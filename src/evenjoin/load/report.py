@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from evenjoin.load.receipt import HeavyKey, Intake, Receipt
@@ -29,6 +29,9 @@ class InstanceLoad:
     matches: int
     bytes: int
     busy_ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,10 @@ class LoadReport:
         return max(busy) * len(busy) / sum(busy) if busy and sum(busy) > 0 else 1.0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("instances", "heavy", "intake"):
+            data[name] = [item.to_json() for item in data[name]]
+        return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LoadReport:

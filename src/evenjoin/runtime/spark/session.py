@@ -21,7 +21,7 @@ AT_START = {
 PER_BATCH = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "268435456",
-    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
 }
 """Set on each batch's session: large Arrow batches, and never fewer join tasks than instances."""
 
