@@ -52,6 +52,7 @@ format: setup  ## let ruff rewrite what it can
 
 bench: setup java  ## EvenJoin against Spark's own stream-stream join on the same files; saves build/bench/*.json
 	@$(BIN)/python -m evenjoin.bench.run $(ARGS)
+	@$(BIN)/python -m evenjoin.bench.growth
 
 clean:  ## everything made here, the .venv too
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts

@@ -1,0 +1,103 @@
+"""Does a batch cost more when more is stored? A full-history join of 60 equal batches on Spark.
+
+Every batch has the same number of rows and results: the keys of batch b are new (b * keys + i), each once per side, and
+one row in ten of side r repeats a key of any earlier batch of side l. Nothing expires, so the state grows all the way.
+
+    time ratio   median batch time of the last 10 batches over that of batches 10-20     target <= 1.5
+    disk ratio   bytes of the segments over the Arrow bytes of the kept columns            target <= 1.3
+
+Not here: a comparison with anybody else.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from evenjoin.bench.session import cores, open_session, quietly
+from evenjoin.bench.workloads import write_batches
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rows", default=50_000, show_default=True, help="Rows of each side in a batch.")
+@click.option("--batches", default=60, type=click.IntRange(30), show_default=True)
+@click.option("--out", default="build/bench", type=click.Path(path_type=Path), show_default=True, help="Output folder.")
+def main(rows: int, batches: int, out: Path) -> None:
+    """Measure how batch time and disk grow with what is stored."""
+    folder = (out / "growth-run").resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    for side in "lr":
+        write_batches(folder / side, (batch(side, b, rows) for b in range(batches)))
+    with quietly(folder / "spark.log"):
+        found = run(folder, rows, batches)
+    (out / "growth.json").write_text(json.dumps(found, indent=2))
+    shutil.rmtree(folder)
+    Console().print(
+        f"growth: last 10 batches {found['time_ratio']:.2f}x batches 10-20 (target <= 1.5), "
+        f"disk {found['disk_ratio']:.2f}x Arrow (target <= 1.3), {found['runs']} runs for {found['stored']:,} tuples",
+        highlight=False,
+    )
+    sys.exit(0 if found["results_per_batch_constant"] else 1)
+
+
+def batch(side: str, number: int, rows: int) -> pa.Table:
+    """Batch `number` of a side; see the top of this file."""
+    rng = np.random.default_rng([number, ord(side)])
+    keys = number * rows + np.arange(rows, dtype=np.int64)
+    if side == "r":
+        keys = keys + (1 << 40)  # matches nothing, but for one row in ten
+        old = rows // 10
+        keys[:old] = rng.choice(max(number, 1) * rows, old, replace=False)
+    ts = pa.array(number * 1_000_000 + rng.integers(0, 1_000_000, rows)).cast(SCHEMA.field("ts").type)
+    return pa.table([rng.permutation(keys), ts, rng.integers(0, 100, rows)], schema=SCHEMA)
+
+
+def run(folder: Path, rows: int, batches: int) -> dict[str, Any]:
+    import warnings
+
+    import evenjoin
+    from evenjoin.commit.log import CommitLog
+    from evenjoin.state.files import open_folder
+
+    spark = open_session(cores())
+    sides = {
+        side: spark.readStream.schema("k long, ts timestamp, v long")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / side))
+        for side in "lr"
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing bounds the state is the point
+        joined = evenjoin.join(sides, on="l.k = r.k", select=["l.k", "l.ts AS lts", "l.v AS lv", "r.ts", "r.v"])
+    writer = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "ck"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    log = CommitLog(open_folder(folder / "ck"))
+    commits = [log.read(b) for b in range(batches)]
+    times = [commit.duration_ms for commit in commits]
+    matches = [commit.report.matches for commit in commits[1:] if commit.report]
+    disk = sum(path.stat().st_size for path in (folder / "ck" / "segments").rglob("*.arrow"))
+    arrow = sum(batch("l", b, 8).nbytes // 8 * rows for b in range(batches)) * 2
+    runs = sum(1 for _ in commits[-1].manifest)
+    return {
+        "time_ratio": statistics.median(times[-10:]) / statistics.median(times[10:20]),
+        "disk_ratio": disk / arrow,
+        "batch_ms": times,
+        "runs": runs,
+        "stored": 2 * rows * batches,
+        "results_per_batch_constant": min(matches) == max(matches),
+    }
+
+
+if __name__ == "__main__":
+    main()
