@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType
 
 SIDE = "side"
-PACKED = "instance int, kind int, blob binary"
+PACKED = StructType(
+    [StructField("instance", IntegerType()), StructField("kind", IntegerType()), StructField("blob", BinaryType())]
+)
 PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
 INTAKE = -1
 """The kind of a row that carries the dispatch task's intake; side s's tuples are 2 s, its late rows 2 s + 1."""
