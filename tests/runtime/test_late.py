@@ -238,3 +238,22 @@ def test_watermark_policy_max():
         assert join.progress()["watermark"] == 95
         join.process(batch([], [60]))
         assert join.progress()["late"] == [0, 1]
+
+
+def test_late_rows_are_whole_and_the_policy_may_change_on_a_restart(tmp_path):
+    """A side output gets every column of a late row, also those the join does not read; a restart may ask for it."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("note", pa.string())])
+    options = {"event_time": "t", "watermark": 1, "select": ["l.k"], "checkpoint": tmp_path}
+    on = "l.k = r.k AND l.t = r.t"
+
+    def table(t):
+        return pa.table([[1], [t], [f"at {t}"]], schema=schema)
+
+    with evenjoin.local({"l": schema, "r": schema}, on, **options) as join:
+        join.process({"l": table(10), "r": table(10)})
+    got = []
+    with evenjoin.local(
+        {"l": schema, "r": schema}, on, late=lambda rows, *_: got.extend(rows.to_pylist()), **options
+    ) as join:
+        join.process({"l": table(5)})
+    assert got == [{"k": 1, "t": 5, "note": "at 5"}]

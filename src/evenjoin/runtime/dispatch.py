@@ -75,7 +75,7 @@ class Dispatcher:
         total = data.num_rows
         if total == 0:
             return Dispatched([], None, Intake())
-        rows = _Rows({f"{alias}.{name}": data.column(name) for name in spec.columns}, None)
+        rows = _Rows({f"{alias}.{name}": data.column(name) for name in self._spec.read_columns(side)}, None)
         latest, timeless = self._read_times(side, rows)
         if spec.filter is not None:
             passed = pc.fill_null(spec.filter.evaluate(rows.columns, total), False)

@@ -66,7 +66,10 @@ class LocalJoin:
         unknown = set(data) - set(aliases)
         if unknown:
             raise SpecError(f"unknown alias {sorted(unknown)[0]!r}; the join has {', '.join(aliases)}")
-        sides = [_rows(data.get(side.alias), side.schema, side.columns, side.alias) for side in self._spec.sides]
+        sides = [
+            _rows(data.get(side.alias), side.schema, self._spec.read_columns(number), side.alias)
+            for number, side in enumerate(self._spec.sides)
+        ]
         run = _Batch(self._driver.folder, self._segments, sides, self, sink)
         self._driver.run(self.batch if batch is None else batch, run)
         return run.results or self.schema.empty_table()

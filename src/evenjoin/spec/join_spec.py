@@ -80,6 +80,10 @@ class JoinSpec:
             "select": [[output.name, str(output.expr)] for output in self.select],
         }
 
+    def read_columns(self, side: int) -> tuple[str, ...]:
+        """Columns to read of a side: those the join uses; all of them when late rows go to a side output whole."""
+        return tuple(self.sides[side].schema.names) if self.late == "side" else self.sides[side].columns
+
     def unbounded_sides(self) -> tuple[str, ...]:
         """Aliases whose state never expires."""
         return tuple(side.alias for side in self.sides if side.horizon is None)

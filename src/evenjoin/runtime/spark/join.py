@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -63,8 +62,6 @@ def join(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=settings.pop("watermark_policy", "min"),
     )  # fmt: skip
-    if policy == "side":
-        spec = replace(spec, sides=tuple(replace(s, columns=tuple(s.schema.names)) for s in spec.sides))
     count = instances if instances is not None else _default_instances(frames)
     return StreamJoin(frames, spec, read_settings(spec, strategy, count, settings), output)
 

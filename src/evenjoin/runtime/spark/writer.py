@@ -92,7 +92,7 @@ class JoinStreamWriter:
         driver = _take(checkpoint, self._spec, self._settings)
         try:
             advise(spark)
-            slots = assign_slots(self._frames, [side.columns for side in self._spec.sides])
+            slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             batches = _Batches(driver, slots, self._schema, sink, self._late_sink)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{checkpoint}/spark")
