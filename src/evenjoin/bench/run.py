@@ -32,8 +32,8 @@ CONDITION = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INT
 SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r_ts", "l.v AS l_v", "r.v AS r_v")
 PEERS: tuple[System, ...] = ("spark-hdfs", "spark-rocksdb")
 LIMIT_S = 1800.0
-HOPELESS = 3  # times the wall time of the first provider, after which the second cannot be the better one
-JVM_START_S = 60.0
+HOPELESS = 1.2  # times the wall time of the first provider, after which the second cannot be the better one
+JVM_START_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
