@@ -67,7 +67,7 @@ def union(frames: Sequence[DataFrame], slots: Slots) -> DataFrame:
     for side, frame in enumerate(frames):
         by_slot = {slot: name for name, slot in slots.columns[side].items()}
         shaped = frame.select(
-            sf.lit(side).alias(SIDE),
+            sf.lit(side).cast("tinyint").alias(SIDE),
             *(
                 (frame[f"`{by_slot[slot]}`"] if slot in by_slot else sf.lit(None).cast(type_)).alias(slot)
                 for slot, type_ in slots.types.items()
