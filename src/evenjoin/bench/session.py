@@ -27,7 +27,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-    "spark.shuffle.compress": "false",  # one machine: compressing only costs, either system
+    "spark.shuffle.compress": "false",  # one machine: nothing to gain, for either system
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # an inner join gains nothing from an empty batch

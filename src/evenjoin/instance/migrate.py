@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.instance.two_way import Work
+from evenjoin.instance.two_way import Work, alive
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.placement.diff import diff
 from evenjoin.placement.place import place, stored_here
@@ -78,7 +78,8 @@ def migrate_instance(work: Work, new: RoutingTable, instance: int, folder: Folde
         parcels: dict[int, list[tuple[Tuples, npt.NDArray[np.bool_] | None]]] = defaultdict(list)
         for run in work.runs.get((instance, side), ()):
             tuples = segments.read(side, run)
-            live = _live(work, instance, side, run, tuples)
+            mask = alive(work, instance, side, run, tuples)
+            live = np.ones(len(tuples), np.bool_) if mask is None else mask
             stay = stored_here(new, side, tuples.codes, tuples.u, instance) & live
             for recipient, rows in _sent(work.table, new, side, instance, tuples, live):
                 parcels[recipient].append((tuples, rows))
@@ -100,12 +101,6 @@ def migrate_instance(work: Work, new: RoutingTable, instance: int, folder: Folde
             come[recipient, side] += seal(folder, name, pieces)
             sent_bytes += whole.batch.nbytes if recipient != instance else 0
     return Migrated(instance, gone, dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
-
-
-def _live(work: Work, instance: int, side: int, run: Run, tuples: Tuples) -> npt.NDArray[np.bool_]:
-    if run.mask is None:
-        return np.ones(len(tuples), np.bool_)
-    return stored_here(work.masks[run.mask], side, tuples.codes, tuples.u, instance)
 
 
 def _sent(

@@ -6,8 +6,6 @@ When code and time spans fit into 64 bits together they are packed into one inte
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -41,7 +39,3 @@ def expand(starts: I64, counts: I64) -> I64:
     shift = starts - np.concatenate([[0], np.cumsum(counts)[:-1]])
     ranges: I64 = np.arange(total, dtype=np.int64) + np.repeat(shift, counts)
     return ranges
-
-
-def as_int64(values: npt.NDArray[Any]) -> I64:
-    return np.ascontiguousarray(values, np.int64)

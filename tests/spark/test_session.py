@@ -1,0 +1,37 @@
+"""The settings the engine asks of a session: put on a builder, or advised."""
+
+from __future__ import annotations
+
+import pytest
+
+import evenjoin
+from evenjoin.runtime.spark.session import AT_START, advice
+
+
+class Builder:
+    """The part of SparkSession.builder that `tune` uses."""
+
+    def __init__(self, **options):
+        self._options = {key.replace("_", "."): value for key, value in options.items()}
+
+    def config(self, key, value):
+        self._options[key] = value
+        return self
+
+
+def test_tune_keeps_what_the_user_has_set():
+    """A user's own value wins; the rest is filled in; a cluster's shuffles stay compressed."""
+    (key,) = AT_START
+    own = Builder()
+    own.config(key, "false")
+    assert evenjoin.tune(own)._options[key] == "false"
+    assert evenjoin.tune(Builder(spark_master="local[2]"))._options["spark.shuffle.compress"] == "false"
+    assert "spark.shuffle.compress" not in evenjoin.tune(Builder(spark_master="yarn"))._options
+
+
+@pytest.mark.spark
+def test_a_tuned_session_needs_no_advice(spark, monkeypatch):
+    """Nothing to say about a tuned session; otherwise the exact line to add."""
+    assert advice(spark) == []
+    monkeypatch.setitem(AT_START, "spark.python.unix.domain.socket.enabled", "something else")
+    assert advice(spark) == ['.config("spark.python.unix.domain.socket.enabled", "something else")']
