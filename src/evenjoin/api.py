@@ -12,6 +12,7 @@ import pyarrow as pa
 from evenjoin.errors import SpecError
 from evenjoin.runtime.driver import Settings
 from evenjoin.runtime.local import LateOutput, LocalJoin
+from evenjoin.runtime.rebalance import Guards
 from evenjoin.spec import JoinSpec, Window, build_spec, parse_duration
 from evenjoin.spec.window import Duration
 from evenjoin.state.files import Folder
@@ -69,7 +70,10 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more
     for name, value in {"instances": instances, **more}.items():
         if name in ("instances", "merge_budget", "pair_limit") and (type(value) is not int or value < 1):
             raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
-    known = {"layout", "idle_timeout", "sub_window", "merge_budget", "pair_limit", "now", "step", "worker_step"}
+    known = {
+        "layout", "idle_timeout", "sub_window", "merge_budget", "pair_limit", "track", "redact_keys",
+        "cooldown", "min_gain", "min_work", "budget", "now", "step", "worker_step",
+    }  # fmt: skip
     strange = sorted(set(more) - known)
     if strange:
         raise SpecError(f"unknown argument {strange[0]!r}; known: {', '.join(sorted(known))}")
@@ -81,6 +85,11 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more
         values["idle_timeout"] = parse_duration(values["idle_timeout"], "timestamp") / 1e6
     if values.get("sub_window") is not None:
         values["sub_window"] = parse_duration(values["sub_window"], _unit(spec))
+    limits = {name: values.pop(name) for name in ("cooldown", "min_gain", "min_work", "budget") if name in values}
+    for name, value in limits.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
+            raise SpecError(f"{name}={value!r}: a number of at least 0 is needed")
+    values["guards"] = Guards(**limits)
     chosen = resolve(strategy)
     chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
     for alias in spec.unbounded_sides():

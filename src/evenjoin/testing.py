@@ -20,11 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenjoin.load.items import Items
+from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Grid, Topology
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.spec import JoinSpec, Scope, parse
+from evenjoin.strategies.base import Static
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -190,7 +193,7 @@ def _topologies(sides: int, instances: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Static):
     """A strategy for tests: a given sequence of tables, one a batch, whatever the load."""
 
     tables: tuple[RoutingTable, ...]
@@ -202,6 +205,6 @@ class Fixed:
     def initial(self, instances: int, sides: int, layout: str) -> RoutingTable:
         return self.tables[0]
 
-    def plan(self, report: Any, table: RoutingTable) -> RoutingTable | None:
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         following = report.batch + 1
         return self.tables[following] if following < len(self.tables) else None

@@ -17,9 +17,9 @@ from evenjoin.state.segment import Run
 RUN = Run("segments/3/s.arrow", 0, 5, 4, -1, -10, -6, 80, 900, 12345, mask="1-ab", dirty=(3,))
 REPORT = LoadReport(
     3,
-    (InstanceLoad(0, (5, 0), (2, 3), 7, 80, 1.5),),
-    (HeavyKey(-9, "Zürich", (2, 0), 7),),
-    ((0, 1, 5),),
+    (InstanceLoad(0, (5, 0), (2, 3), (7, 0), 80, 1.5),),
+    (HeavyKey(-9, "Zürich", (2, 0), (0, 1), (5, 0), (7, 0)),),
+    ((0, 1, 5, 9, 2),),
     (Intake(5, 1, 0, -6), Intake()),
     2,
 )

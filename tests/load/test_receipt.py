@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evenjoin.load.receipt import HeavyKey, Intake, Receipt
-from evenjoin.load.report import HEAVY_KEYS, InstanceLoad, LoadReport, fold
+from evenjoin.load.report import InstanceLoad, LoadReport, fold
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Run
 
@@ -22,7 +22,7 @@ def receipt(instance, **more):
         "merged": ((), ()),
         "stored": (3, 0),
         "probes": (0, 4),
-        "matches": 6,
+        "results": (6, 0),
         "busy_ms": 2.0,
         **more,
     }
@@ -34,8 +34,8 @@ def test_round_trip():
     full = receipt(
         1,
         merged=((run("b", 4), run("c", 4, alive=1)), ()),
-        buckets=((0, 2, 3), (1, 0, 4)),
-        heavy=(HeavyKey(-(2**63), 'a "quoted", Zürich', (3, 0), 6),),
+        cells=((0, 2, 3, 0, 1), (1, 0, 4, 9, 2)),
+        heavy=(HeavyKey(-(2**63), 'a "quoted", Zürich', (3, 0), (1, 2), (9, 9), (6, 0)),),
         intake=(Intake(5, 1, 1, -(2**63)), Intake(4, 0, 0, None)),
         late_files=("late/9/0-x.arrow",),
     )
@@ -61,41 +61,57 @@ def test_fold():
     """Stored and bytes are the manifest's, the rest the receipts'; bucket counts and intakes are sums."""
     manifest = Manifest({(0, 0): (run("a0", 3), run("old", 10, alive=4)), (1, 1): (run("x", 2),)})
     receipts = [
-        receipt(0, buckets=((0, 2, 3),), intake=(Intake(5, 1, 0, 7), Intake(4, 0, 2, 3))),
-        receipt(1, buckets=((0, 2, 1), (1, 0, 4)), matches=1, busy_ms=6.0),
+        receipt(0, cells=((0, 2, 3, 5, 1),), intake=(Intake(5, 1, 0, 7), Intake(4, 0, 2, 3))),
+        receipt(1, cells=((0, 2, 1, 7, 1), (1, 0, 4, 4, 0)), results=(0, 1), busy_ms=6.0),
         receipt(2, intake=(Intake(1, 0, 0, 9), Intake())),
     ]
-    report = fold(receipts, manifest, 2, expired=8)
+    report = fold(receipts, manifest, 2)
     assert report.instances == (
-        InstanceLoad(0, (7, 0), (0, 4), 6, 104, 2.0),
-        InstanceLoad(1, (0, 2), (0, 4), 1, 16, 6.0),
-        InstanceLoad(2, (0, 0), (0, 4), 6, 0, 2.0),
+        InstanceLoad(0, (7, 0), (0, 4), (6, 0), 104, 2.0),
+        InstanceLoad(1, (0, 2), (0, 4), (0, 1), 16, 6.0),
+        InstanceLoad(2, (0, 0), (0, 4), (6, 0), 0, 2.0),
     )
-    assert report.buckets == ((0, 2, 4), (1, 0, 4))
+    assert report.cells == ((0, 2, 4, 12, 2), (1, 0, 4, 4, 0))
     assert report.intake == (Intake(6, 1, 0, 9), Intake(4, 0, 2, 3))
-    assert (report.batch, report.expired, report.matches) == (9, 8, 13)
+    assert (report.batch, report.matches) == (9, 13)
     assert report.imbalance == pytest.approx(6.0 * 3 / 10.0)
 
 
 def test_a_split_key_is_one_heavy_key():
-    """Counts of a key that several instances report are added; the heaviest come first, at most HEAVY_KEYS."""
+    """Counts of a key that several instances report are added, its probes are not; the heaviest come first."""
     receipts = [
-        receipt(0, heavy=(HeavyKey(7, "seven", (5, 1), 3), HeavyKey(8, "eight", (9, 0), 0))),
-        receipt(1, heavy=(HeavyKey(7, "seven", (4, 2), 1),)),
+        receipt(
+            0,
+            heavy=(
+                HeavyKey(7, "seven", (5, 1), (9, 3), (50, 10), (3, 0)),
+                HeavyKey(8, "eight", (9, 0), (0, 0), (9, 0), (0, 0)),
+            ),
+        ),
+        receipt(1, heavy=(HeavyKey(7, "seven", (4, 2), (9, 3), (40, 20), (1, 0)),)),
     ]
-    assert fold(receipts, Manifest(), 2).heavy == (HeavyKey(7, "seven", (9, 3), 4), HeavyKey(8, "eight", (9, 0), 0))
-    many = [receipt(i, heavy=tuple(HeavyKey(100 * i + k, "", (k, 0), 0) for k in range(30))) for i in range(3)]
-    heaviest = fold(many, Manifest(), 2).heavy
-    assert len(heaviest) == HEAVY_KEYS
-    assert [key.arrived[0] for key in heaviest] == sorted((k for k in range(30) for _ in range(3)), reverse=True)[
-        :HEAVY_KEYS
-    ]
+    assert fold(receipts, Manifest(), 2).heavy == (
+        HeavyKey(7, "seven", (9, 3), (9, 3), (90, 30), (4, 0)),
+        HeavyKey(8, "eight", (9, 0), (0, 0), (9, 0), (0, 0)),
+    )
+
+
+def test_a_key_stored_where_it_is_light_is_still_counted_by_its_probes():
+    """Instance 0 stores side 0 of the key and sees all 40 tuples of side 1 probe; who stores those did not report it."""
+    receipts = [receipt(0, heavy=(HeavyKey(7, "seven", (5, 0), (0, 40), (5, 0), (3, 0)),)), receipt(1)]
+    assert fold(receipts, Manifest(), 2).heavy[0].arrived == (5, 40)
 
 
 def test_report_round_trip():
     """Through JSON text, as the commit keeps it."""
     report = fold(
-        [receipt(0, buckets=((0, 2, 3),), heavy=(HeavyKey(7, "x", (5, 1), 3),), intake=(Intake(5), Intake()))],
+        [
+            receipt(
+                0,
+                cells=((0, 2, 3, 0, 1),),
+                heavy=(HeavyKey(7, "x", (5, 1), (1, 1), (8, 8), (3, 0)),),
+                intake=(Intake(5), Intake()),
+            )
+        ],
         Manifest({(0, 0): (run("a0", 3),)}),
         2,
     )

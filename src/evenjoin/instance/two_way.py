@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +27,12 @@ import pyarrow as pa
 from evenjoin.instance.emit import results
 from evenjoin.instance.late import write_late
 from evenjoin.instance.probing import Probing
-from evenjoin.instance.tally import bucket_counts, heavy_keys
+from evenjoin.instance.tally import Kept, Tally, cell_counts, count_cells, heavy_keys
 from evenjoin.instance.verify import dirty_codes, key_values, same_keys
 from evenjoin.kernels.hashing import I64
 from evenjoin.kernels.probe import Ranges, code_ranges, narrow, pair_chunks
 from evenjoin.load.receipt import Intake, Receipt
+from evenjoin.load.report import HEAVY_KEYS
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
@@ -54,7 +56,8 @@ def no_step(name: str, instance: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Everything the instances of one batch need to know. Travels to the tasks; the same for all of them."""
+    """Everything the instances of one batch need to know. Travels to the tasks; the same for all of them.
+    `tracked`: how many heavy keys the planner wants of each instance, with what is stored of them; 0 is no planner."""
 
     spec: JoinSpec
     layouts: tuple[Layout, ...]
@@ -65,6 +68,8 @@ class Work:
     sub_windows: tuple[int | None, ...]
     merge_budget: int
     pair_limit: int
+    tracked: int = 0
+    redact: bool = False
     step: Callable[[str, int], None] = no_step
 
 
@@ -89,6 +94,7 @@ def join_batch(
     names = _Names(work.batch, instance)
     sides = range(len(work.layouts))
     new = [_arrived(work, side, arrivals.tuples[side]) for side in sides]
+    receive_ms = clock.ms()
     stored = [_with_role(tuples, roles, Role.STORE) for tuples, roles in new]
     probing = [Probing(work.spec, side, _with_role(*new[side], Role.PROBE)) for side in sides]
     sealed, merges = _store(work, instance, stored, folder, segments, names)
@@ -107,6 +113,8 @@ def join_batch(
                     yield batch
                     clock.start()
     work.step("joined", instance)
+    runs = [_kept(work, instance, side, segments) for side in sides] if work.tracked else None
+    tally = Tally(work.spec, work.table, stored, probing, runs)
     receipt = Receipt(
         work.batch,
         instance,
@@ -114,10 +122,11 @@ def join_batch(
         merges,
         stored=tuple(map(len, stored)),
         probes=tuple(len(mine.tuples) for mine in probing),
-        matches=sum(int(mine.results.sum()) for mine in probing),
+        results=tuple(int(probing[1 - side].results.sum()) for side in sides),
         busy_ms=round(clock.ms(), 3),
-        buckets=bucket_counts(stored, work.table.buckets),
-        heavy=heavy_keys(work.spec, stored, probing),
+        receive_ms=round(receive_ms, 3),
+        cells=cell_counts(tally),
+        heavy=heavy_keys(tally, work.tracked or HEAVY_KEYS, "redacted" if work.redact else "named"),
         intake=_total(arrivals.intake, len(work.layouts)),
         late_files=late_files,
     )
@@ -175,6 +184,21 @@ def alive(work: Work, instance: int, side: int, run: Run, tuples: Tuples) -> npt
     if run.mask is None:
         return None
     return stored_here(work.masks[run.mask], side, tuples.codes, tuples.u, instance)
+
+
+def _kept(work: Work, instance: int, side: int, segments: Segments) -> list[Kept]:
+    """The old runs of a side, for counting what is stored."""
+    out = []
+    for run in work.runs.get((instance, side), ()):
+        tuples = segments.read(side, run)
+        living = segments.known(run, "alive", "", partial(alive, work, instance, side, run, tuples))
+        cells = segments.known(run, "cells", work.table.digest, partial(_count_alive, work.table, tuples, living))
+        out.append(Kept(tuples, living, cells))
+    return out
+
+
+def _count_alive(table: RoutingTable, tuples: Tuples, living: npt.NDArray[np.bool_] | None) -> I64:
+    return count_cells(table, tuples.codes if living is None else tuples.codes[living])
 
 
 def _opposite(

@@ -16,25 +16,44 @@ from evenjoin.state.segment import Run
 
 @dataclass(frozen=True, slots=True)
 class HeavyKey:
-    """One of the heaviest keys an instance saw in a batch: tuples that arrived per side, and its results."""
+    """One of the heaviest keys an instance saw in a batch. Each count is per side:
+
+    arrived   tuples of the side that were stored here in this batch
+    probed    tuples of the side that probed here (the papers' phi of the other side's unit)
+    stored    tuples of the side alive here after the batch (the papers' |R_ik|); zeros unless the planner asked
+    results   results found in the side's store here
+    """
 
     code: int
     name: str
     arrived: tuple[int, ...]
-    matches: int
+    probed: tuple[int, ...]
+    stored: tuple[int, ...]
+    results: tuple[int, ...]
+
+    @property
+    def matches(self) -> int:
+        return sum(self.results)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> HeavyKey:
+        counts = (tuple(data[name]) for name in ("arrived", "probed", "stored", "results"))
+        return cls(data["code"], data["name"], *counts)
+
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What dispatch saw of one side: rows read, late, unmatchable (NULL key or filtered out), span of event times."""
+    """What dispatch saw of one side: rows read, late, unmatchable (NULL key or filtered out), the latest event time;
+    and how long it took to hash and place them."""
 
     rows: int = 0
     late: int = 0
     unmatchable: int = 0
     latest: int | None = None
+    hash_ms: float = field(default=0.0, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -46,20 +65,29 @@ class Intake:
             self.late + other.late,
             self.unmatchable + other.unmatchable,
             max(times) if times else None,
+            self.hash_ms + other.hash_ms,
         )
+
+
+CellCount = tuple[int, int, int, int, int]
+"""(side, cell, arrived, stored, results): exact counts of one cell of the table (see placement/place.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
+    """`probes[s]` are tuples of side s that probed here; `results[s]` were found in the store of side s.
+    `receive_ms` is the part of `busy_ms` spent on taking in and sorting what was sent."""
+
     batch: int
     instance: int
     sealed: tuple[tuple[Run, ...], ...]
     merged: tuple[tuple[Run, ...], ...]
     stored: tuple[int, ...]
     probes: tuple[int, ...]
-    matches: int
+    results: tuple[int, ...]
     busy_ms: float
-    buckets: tuple[tuple[int, int, int], ...] = ()
+    receive_ms: float = 0.0
+    cells: tuple[CellCount, ...] = ()
     heavy: tuple[HeavyKey, ...] = ()
     intake: tuple[Intake, ...] = ()
     late_files: tuple[str, ...] = field(default=())
@@ -77,9 +105,9 @@ class Receipt:
         data = json.loads(text)
         for name in ("sealed", "merged"):
             data[name] = tuple(tuple(Run.from_json(run) for run in side) for side in data[name])
-        data["heavy"] = tuple(HeavyKey(**{**h, "arrived": tuple(h["arrived"])}) for h in data["heavy"])
+        data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
-        data["buckets"] = tuple(map(tuple, data["buckets"]))
-        for name in ("stored", "probes", "late_files"):
+        data["cells"] = tuple(map(tuple, data["cells"]))
+        for name in ("stored", "probes", "results", "late_files"):
             data[name] = tuple(data[name])
         return cls(**data)

@@ -1,24 +1,27 @@
 """The load report: a pure fold over a batch's receipts and the manifest after it.
 
 Per instance and side the tuples stored and the probes of the interval (the papers' |R| and phi), results and busy
-time; per bucket the arrivals; the heaviest keys with their counts. It is recorded in the commit, so that a replay
-decides the same, and it is what the user sees as `query.load()`.
+time; the same per cell of the table (a bucket, or a key with a region of its own), exact; and the heaviest keys. It
+is recorded in the commit, so that a replay decides the same, and it is what the user sees as `query.load()`.
 
-Bound of the heavy keys: each instance reports its HEAVY_KEYS heaviest of the batch, so a key that arrives more than
-arrivals/HEAVY_KEYS times at an instance is always among them, with exact counts.
+Bound of the heavy keys: each instance reports its k heaviest of the batch (HEAVY_KEYS, or what the planner asks for),
+so a key that makes up more than 1/k of an instance's arrivals of a side is always among them, and what is said of it
+is exact. Memory: k keys an instance, whatever the number of keys.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evenjoin.load.receipt import HeavyKey, Intake, Receipt
+from evenjoin.load.receipt import CellCount, HeavyKey, Intake, Receipt
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
+RECENT = 8
+"""Batches of which the report remembers each instance's input (for LS-Stream's trimmed rate)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,13 @@ class InstanceLoad:
     instance: int
     stored: tuple[int, ...]
     probes: tuple[int, ...]
-    matches: int
+    results: tuple[int, ...]
     bytes: int
     busy_ms: float
+
+    @property
+    def matches(self) -> int:
+        return sum(self.results)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -36,12 +43,18 @@ class InstanceLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
+    """`recent[b][i]`: tuples instance i took in, in one of the last RECENT batches, this one last.
+    `hash_us`, `transfer_us`: time to hash and place one row, and to take in one tuple sent."""
+
     batch: int
     instances: tuple[InstanceLoad, ...]
     heavy: tuple[HeavyKey, ...]
-    buckets: tuple[tuple[int, int, int], ...]
+    cells: tuple[CellCount, ...]
     intake: tuple[Intake, ...]
     expired: int = 0
+    recent: tuple[tuple[int, ...], ...] = ()
+    hash_us: float = 0.0
+    transfer_us: float = 0.0
 
     @property
     def matches(self) -> int:
@@ -61,51 +74,86 @@ class LoadReport:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LoadReport:
+        counts = ("stored", "probes", "results")
         return cls(
-            data["batch"],
-            tuple(
-                InstanceLoad(**{**load, "stored": tuple(load["stored"]), "probes": tuple(load["probes"])})
-                for load in data["instances"]
-            ),
-            tuple(HeavyKey(**{**key, "arrived": tuple(key["arrived"])}) for key in data["heavy"]),
-            tuple((side, bucket, rows) for side, bucket, rows in data["buckets"]),
-            tuple(Intake(**intake) for intake in data["intake"]),
-            data["expired"],
+            **{
+                **data,
+                "instances": tuple(
+                    InstanceLoad(**{**load, **{name: tuple(load[name]) for name in counts}})
+                    for load in data["instances"]
+                ),
+                "heavy": tuple(map(HeavyKey.from_json, data["heavy"])),
+                "cells": tuple(map(tuple, data["cells"])),
+                "intake": tuple(Intake(**intake) for intake in data["intake"]),
+                "recent": tuple(map(tuple, data["recent"])),
+            }
         )
 
 
-def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, expired: int = 0) -> LoadReport:
-    """The report of one batch."""
+def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
+    """The report of one batch; `last` is the one before it."""
     instances = tuple(
         InstanceLoad(
             receipt.instance,
             tuple(manifest.stored(receipt.instance, side) for side in range(sides)),
             receipt.probes,
-            receipt.matches,
+            receipt.results,
             sum(run.bytes for side in range(sides) for run in manifest.of(receipt.instance, side)),
             receipt.busy_ms,
         )
         for receipt in receipts
     )
-    buckets: dict[tuple[int, int], int] = defaultdict(int)
-    for receipt in receipts:
-        for side, bucket, rows in receipt.buckets:
-            buckets[side, bucket] += rows
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
-    counts = tuple((side, bucket, count) for (side, bucket), count in sorted(buckets.items()))
-    return LoadReport(receipts[0].batch, instances, _heaviest(receipts, sides), counts, intake, expired)
+    taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
+    before = last.recent if last is not None and len(last.instances) == len(instances) else ()
+    rows, received = sum(i.rows for i in intake), sum(taken)
+    return LoadReport(
+        receipts[0].batch,
+        instances,
+        _heaviest(receipts, sides),
+        _cells(receipts),
+        intake,
+        recent=(*before, taken)[-RECENT:],
+        hash_us=1000 * sum(i.hash_ms for i in intake) / rows if rows else 0.0,
+        transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
+    )
+
+
+def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
+    """The report with stored tuples and bytes as of another manifest (after expiry)."""
+    return replace(
+        report,
+        instances=tuple(
+            replace(
+                load,
+                stored=tuple(manifest.stored(load.instance, side) for side in range(len(load.stored))),
+                bytes=sum(run.bytes for side in range(len(load.stored)) for run in manifest.of(load.instance, side)),
+            )
+            for load in report.instances
+        ),
+    )
+
+
+def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
+    total: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for receipt in receipts:
+        for side, cell, *counts in receipt.cells:
+            total[side, cell] = [a + b for a, b in zip(total[side, cell], counts, strict=True)]
+    return tuple((side, cell, *total[side, cell]) for side, cell in sorted(total))  # type: ignore[misc]
 
 
 def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
-    """The same key may be heavy on several instances (split keys): its arrivals are stored once per tuple."""
-    arrived: dict[int, list[int]] = defaultdict(lambda: [0] * sides)
-    matches: dict[int, int] = defaultdict(int)
-    names: dict[int, str] = {}
+    """Every reported key once, the heaviest first. A tuple is stored on one unit, but probes all units of the other
+    side: so arrivals add up over instances, and any one instance where a side's tuples probe has seen all of them."""
+    seen: dict[int, list[HeavyKey]] = defaultdict(list)
     for receipt in receipts:
         for key in receipt.heavy:
-            names[key.code] = key.name
-            matches[key.code] += key.matches
-            for side in range(sides):
-                arrived[key.code][side] += key.arrived[side]
-    keys = [HeavyKey(code, names[code], tuple(arrived[code]), matches[code]) for code in names]
-    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived), k.code))[:HEAVY_KEYS])
+            seen[key.code].append(key)
+    keys = []
+    for code, parts in seen.items():
+        probed = tuple(max(part.probed[s] for part in parts) for s in range(sides))
+        arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in range(sides))
+        stored = tuple(sum(part.stored[s] for part in parts) for s in range(sides))
+        results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
+        keys.append(HeavyKey(code, parts[0].name, arrived, probed, stored, results))
+    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))

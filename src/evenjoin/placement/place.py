@@ -64,6 +64,21 @@ def regions_of(table: RoutingTable, codes: Codes) -> I64:
     return regions
 
 
+def cells_of(table: RoutingTable, codes: Codes) -> I64:
+    """The cell of each code: the finest pieces in which a table's load is counted exactly.
+
+    Cells 0 .. buckets-1 are the buckets, without the codes that have a region of their own; cell buckets + k is the
+    k-th such code, in ascending order.
+    """
+    flat = table.compiled
+    cells = bucket_of(codes, table.buckets)
+    if len(flat.key_codes):
+        wide = codes.astype(np.int64)
+        found = np.minimum(np.searchsorted(flat.key_codes, wide), len(flat.key_codes) - 1)
+        cells = np.where(flat.key_codes[found] == wide, table.buckets + found, cells)
+    return cells
+
+
 def _slot(flat: Compiled, sides: int, side: int, regions: I64, u: npt.NDArray[np.uint32]) -> I64:
     index = regions * sides + side
     first = flat.first_slot[index]

@@ -63,6 +63,11 @@ class RoutingTable:
         """The next version, or this very object if nothing changes."""
         return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
 
+    @property
+    def cells(self) -> int:
+        """The number of cells in which load is counted: buckets, then codes with a region of their own."""
+        return self.buckets + len(self.compiled.key_codes)
+
     @cached_property
     def compiled(self) -> Compiled:
         return _compile(self)
@@ -101,8 +106,8 @@ class RoutingTable:
         return cls(data["version"], data["instances"], data["sides"], data["buckets"], regions, data["origin"])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travels to the tasks with its arrays compiled, without its digest."""
-        return {**self.__dict__, "compiled": self.compiled}
+        """Travels to the tasks with its arrays compiled and its digest made."""
+        return {**self.__dict__, "compiled": self.compiled, "digest": self.digest}
 
 
 class Compiled(NamedTuple):

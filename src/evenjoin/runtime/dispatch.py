@@ -10,6 +10,7 @@ dropped here. A late one is dropped, kept or set aside, as the join's `late` say
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,13 +83,14 @@ class Dispatcher:
             timeless = timeless | ~np.asarray(passed)
         matchable = rows.keep(~timeless)
         rows, late = self._split_late(side, matchable)
+        started = time.perf_counter()
         codes, valid = self._codes(side, rows)
         if valid is not None:
             rows, codes = rows.keep(valid), codes[valid]
         late_rows = 0 if late is None else late.num_rows
         unmatchable = int(timeless.sum()) + (0 if valid is None else int((~valid).sum()))
-        intake = Intake(total, late_rows, unmatchable, latest)
         pieces = self._send(side, rows, codes)
+        intake = Intake(total, late_rows, unmatchable, latest, (time.perf_counter() - started) * 1000)
         return Dispatched(pieces, late if self._spec.late == "side" and late_rows else None, intake)
 
     def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:

@@ -27,9 +27,10 @@ from evenjoin.errors import CheckpointMismatchError, EvenJoinError, ReceiptError
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.two_way import Work, no_step
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, fold
+from evenjoin.load.report import LoadReport, fold, stored_under
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
+from evenjoin.runtime.rebalance import Guards, decide
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
 from evenjoin.state.layout import layouts
@@ -50,6 +51,9 @@ class Settings:
     sub_window: int | None = None
     merge_budget: int = 1_000_000
     pair_limit: int = 1 << 17
+    guards: Guards = field(default_factory=Guards)
+    track: int = 0
+    redact_keys: bool = False
     now: Callable[[], float] = time.time
     step: Callable[[str, int], None] = no_step
     worker_step: Callable[[str, int], None] = no_step
@@ -167,7 +171,7 @@ class Driver:
         return Work(
             self.spec, layouts(self.spec), batch, table, masks, dict(manifest.runs),
             sub_window_widths(self.spec, settings.sub_window), settings.merge_budget, settings.pair_limit,
-            settings.worker_step,
+            max(settings.strategy.tracked, settings.track), settings.redact_keys, settings.worker_step,
         )  # fmt: skip
 
     def _migrate(self, work: Work, new: RoutingTable, runtime: Runtime) -> tuple[Manifest, dict[str, Any]]:
@@ -181,9 +185,15 @@ class Driver:
             for place, runs in donor.come.items():
                 manifest = manifest.changed(place, (), runs)
         self._name(new)
+        decided = self.last.planner if self.last and self.last.planner.get("verdict") == "rebalance" else {}
         return manifest, {
+            "why": "imbalance" if decided else "asked for",
             "from": f"{work.table.origin} on {work.table.instances}",
             "to": f"{new.origin} on {new.instances}",
+            "imbalance_before": decided.get("imbalance"),
+            "imbalance_forecast": decided.get("forecast"),
+            "planner_ms": decided.get("planner_ms"),
+            "forecast_tuples": decided.get("moves"),
             "tuples": sum(donor.tuples for donor in donors),
             "bytes": sum(donor.bytes for donor in donors),
             "pause_ms": round((time.perf_counter() - started) * 1000, 3),
@@ -212,23 +222,31 @@ class Driver:
             for side in sides:
                 place = receipt.instance, side
                 manifest = manifest.changed(place, receipt.merged[side], receipt.sealed[side])
-        report = fold(receipts, manifest, len(sides))
+        report = fold(receipts, manifest, len(sides), self.last.report if self.last else None)
         mark = advanced(
             mark, tuple(i.latest for i in report.intake), tuple(i.rows for i in report.intake),
             tuple(side.delay for side in self.spec.sides), self.spec.watermark_policy,
             self.settings.now(), self.settings.idle_timeout,
         )  # fmt: skip
         manifest, expired = manifest.expired(tuple(side.horizon for side in self.spec.sides), mark.value)
-        report = replace(fold(receipts, manifest, len(sides)), expired=expired)
-        suggested = self.settings.strategy.plan(report, table)
-        after = table if suggested is None else check(suggested)
+        report = replace(stored_under(report, manifest), expired=expired)
+        decision = decide(
+            self.settings.strategy, report, table, self.settings.guards, self._rebalanced(), time.perf_counter
+        )  # fmt: skip
+        after = decision.table
+        if migration is not None:
+            migration["imbalance_after"] = decision.note["imbalance"]
+            migration["busy_after"] = round(report.imbalance, 4)
         for one in (table, after):
             if self._name(one) not in self._saved:
                 self._saved.add(self.log.save_table(one))
         return Commit(
             receipts[0].batch, self._name(table), self._name(after), manifest, mark, report, self._asked,
-            migration=migration, totals=_totals(self.last, report),
+            migration=migration, totals=_totals(self.last, report), planner=decision.note,
         )  # fmt: skip
+
+    def _rebalanced(self) -> int | None:
+        return self.last.planner.get("rebalanced") if self.last else None
 
     def _check_join(self) -> None:
         """The checkpoint belongs to this join, or to nobody yet."""

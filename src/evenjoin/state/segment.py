@@ -8,9 +8,9 @@ is a StateCorruptionError that names it: never a wrong answer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from evenjoin.state.files import Folder
 from evenjoin.state.layout import Layout, Tuples
 
 MAX_PIECES = 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Segments:
     def __init__(self, folder: Folder, layouts: tuple[Layout, ...]) -> None:
         self._folder, self._layouts = folder, layouts
         self._open: dict[str, pa.ipc.RecordBatchFileReader] = {}
+        self._known: dict[tuple[str, int, str | None, str], tuple[str, Any]] = {}
 
     def read(self, side: int, run: Run) -> Tuples:
         reader = self._open.get(run.file)
@@ -114,10 +116,20 @@ class Segments:
             reader = self._open[run.file] = self._verified(run)
         return Tuples.of(self._layouts[side], reader.get_batch(run.index))
 
+    def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
+        """Something that follows from a run, which never changes: found once, and anew for another `version`."""
+        key = run.file, run.index, run.mask, what
+        found = self._known.get(key)
+        if found is None or found[0] != version:
+            found = self._known[key] = version, find()
+        return found[1]
+
     def retain(self, named: set[str], owner: str) -> None:
         """Forget the files of an instance (`owner` is part of their names) that its manifest no longer names."""
         for name in [n for n in self._open if owner in n and n not in named]:
             del self._open[name]
+        for key in [k for k in self._known if owner in k[0] and k[0] not in named]:
+            del self._known[key]
 
     def _verified(self, run: Run) -> pa.ipc.RecordBatchFileReader:
         try:

@@ -1,9 +1,15 @@
 """What a strategy is, and the registry of their names.
 
-A strategy is a frozen value with two pure functions:
+A strategy is a frozen value with pure functions:
 
-    initial(instances, sides, layout) -> table            where tuples live before anything is known
-    plan(report, table)               -> table | None     a better table for the load seen, or nothing
+    initial(instances, sides, layout) -> table             where tuples live before anything is known
+    load(items, table)                -> [k, instances]    the paper's load of each unit (NaN: no such unit)
+    imbalance(items, table)           -> number            how uneven that is, by the paper's own measure
+    plan(report, items, table)        -> table | None      a better table for the load seen, or nothing
+
+and two constants: `threshold`, above which its imbalance calls for a plan, and `tracked`, the number of heavy keys it
+wants to be told of by each instance (0: it has no planner, and stored tuples need not be counted). `items` are the
+report's load as the pieces a table can place (load/items.py), so `load` and `imbalance` can be asked of any table.
 
 Planners only suggest: the driver checks the table, owns the guards (cool-down, gain, budget) and the migration.
 """
@@ -12,13 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from math import inf
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from evenjoin.errors import SpecError
+from evenjoin.load.items import F64, Items, work_by_instance
+from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
-
-if TYPE_CHECKING:
-    from evenjoin.load.report import LoadReport
 
 Layout = Literal["shared", "split"]
 
@@ -32,9 +38,43 @@ class Strategy(Protocol):
         """Name and settings that shape the initial table, e.g. `contrand(groups=6)`."""
         ...
 
+    @property
+    def threshold(self) -> float: ...
+
+    @property
+    def tracked(self) -> int: ...
+
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable: ...
 
-    def plan(self, report: LoadReport, table: RoutingTable) -> RoutingTable | None: ...
+    def load(self, items: Items, table: RoutingTable) -> F64: ...
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float: ...
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None: ...
+
+
+class Static:
+    """The planner of a strategy that has none. Its load is the work of an instance, its imbalance busiest over mean."""
+
+    __slots__ = ()
+
+    @property
+    def threshold(self) -> float:
+        return inf
+
+    @property
+    def tracked(self) -> int:
+        return 0
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        return work_by_instance(items, table)[None, :]
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        work = self.load(items, table)[0]
+        return float(work.max() / work.mean()) if work.any() else 1.0
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        return None
 
 
 _REGISTRY: dict[str, Callable[..., Strategy]] = {}

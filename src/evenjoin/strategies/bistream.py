@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from math import lcm
 
 from evenjoin.errors import SpecError
-from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, halves, register
+from evenjoin.strategies.base import Layout, Static, halves, register
 
 
 @register("hash")
 @dataclass(frozen=True, slots=True)
-class Hash:
+class Hash(Static):
     """BiStream-hash: one bucket per unit, Biclique(1, 1)."""
 
     @property
@@ -35,13 +34,10 @@ class Hash:
         )
         return RoutingTable(0, instances, sides, buckets, regions, f"hash/{layout}")
 
-    def plan(self, report: LoadReport, table: RoutingTable) -> RoutingTable | None:
-        return None
-
 
 @register("contrand")
 @dataclass(frozen=True, slots=True)
-class ContRand:
+class ContRand(Static):
     """BiStream-ContRand: `groups` buckets, each a Biclique over the members of its subgroup."""
 
     groups: int = 2
@@ -60,13 +56,10 @@ class ContRand:
         )
         return RoutingTable(0, instances, sides, self.groups, regions, f"{self.origin}/{layout}")
 
-    def plan(self, report: LoadReport, table: RoutingTable) -> RoutingTable | None:
-        return None
-
 
 @register("random")
 @dataclass(frozen=True, slots=True)
-class Random:
+class Random(Static):
     """BiStream-random: one region, store at one unit, probe all."""
 
     @property
@@ -76,6 +69,3 @@ class Random:
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         regions = (Region(Buckets((0,)), Biclique(halves(instances, sides, layout))),)
         return RoutingTable(0, instances, sides, 1, regions, f"random/{layout}")
-
-    def plan(self, report: LoadReport, table: RoutingTable) -> RoutingTable | None:
-        return None

@@ -1,0 +1,96 @@
+"""Whether a batch's load calls for another table: the monitor and the guards around every planner.
+
+    report -> items -> imbalance > threshold? -> plan -> check -> guards -> the table of the next batch
+
+The guards are the same for all planners and judge only what a change touches: the instances whose load it changes.
+
+* cool-down: no plan in the `cooldown` batches after a rebalance, so that its effect is seen first
+* gain: the heaviest load among the touched units must sink by `min_gain` of itself, and the work taken off the busiest
+  touched instance must be `min_work` tuples and results a batch
+* budget: no more than `budget` stored tuples may move at once
+
+Pure but for the clock, which comes in. A strategy without counts (`tracked` 0) cannot be judged: its tables, if it
+proposes any, are only checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenjoin.load.items import Items, items_of, moved_tuples, work_by_instance
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.check import check
+from evenjoin.placement.table import RoutingTable
+from evenjoin.strategies.base import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Limits on rebalancing; see above. `budget` None is no limit."""
+
+    cooldown: int = 2
+    min_gain: float = 0.05
+    min_work: float = 1000.0
+    budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The table to use next, and what led to it: recorded in the commit."""
+
+    table: RoutingTable
+    note: dict[str, Any]
+
+
+def decide(
+    strategy: Strategy, report: LoadReport, table: RoutingTable, guards: Guards, rebalanced: int | None,
+    now: Callable[[], float],
+) -> Decision:  # fmt: skip
+    """What to do after a batch. `rebalanced` is the batch of the last rebalance, `now` a clock in seconds."""
+    items = items_of(report, table)
+    started = now()
+    before = strategy.imbalance(items, table)
+    note: dict[str, Any] = {"imbalance": round(before, 4), "rebalanced": rebalanced}
+    if strategy.tracked and before <= strategy.threshold:
+        return Decision(table, {**note, "verdict": "even"})
+    if strategy.tracked and rebalanced is not None and report.batch - rebalanced <= guards.cooldown:
+        return Decision(table, {**note, "verdict": "cooling down"})
+    planned = strategy.plan(report, items, table)
+    if planned is None or planned is table:
+        return Decision(table, {**note, "verdict": "no better table" if strategy.tracked else "none"})
+    note["planner_ms"] = round((now() - started) * 1000, 3)
+    check(planned)
+    if strategy.tracked:
+        note |= {
+            "forecast": round(strategy.imbalance(items, planned), 4),
+            "moves": round(moved_tuples(items, table, planned)),
+        }
+        refused = _refused(strategy, items, table, planned, guards, note["moves"])
+        if refused:
+            return Decision(table, {**note, "verdict": refused})
+    return Decision(planned, {**note, "verdict": "rebalance", "rebalanced": report.batch})
+
+
+def _refused(
+    strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, moves: int
+) -> str | None:
+    """Why the guards refuse a table; None if they let it pass."""
+    if guards.budget is not None and moves > guards.budget:
+        return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
+    before, after = strategy.load(items, old), strategy.load(items, new)
+    touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
+    if not touched.any():
+        return "gain too small: no unit's load changes"
+    peak, lower = np.nanmax(before[touched], initial=0.0), np.nanmax(after[touched], initial=0.0)
+    if peak - lower < guards.min_gain * peak:
+        return f"gain too small: the heaviest unit's load would go from {peak:,.0f} to {lower:,.0f}"
+    worked, will = work_by_instance(items, old), work_by_instance(items, new)
+    changed = worked != will
+    relief = worked[changed].max(initial=0.0) - will[changed].max(initial=0.0)
+    if relief < guards.min_work:
+        return f"gain too small: {relief:,.0f} tuples and results a batch less on the busiest instance"
+    return None

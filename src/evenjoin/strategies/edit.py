@@ -1,0 +1,105 @@
+"""Edits of a routing table, in a planner's words: this key's unit moves, this key is split, this bucket moves.
+
+    edit = Edit(table)
+    edit.move_key(42, side=0, to=(3,))            FastJoin: key 42's tuples of side 0 now live on instance 3
+    edit.move_key(77, side=0, to=(0, 1), weights=(0.7, 0.3))     D-JB: key 77 is split
+    edit.move_bucket(5, side=1, to=(2,))          LS-Stream: partition 5
+    edit.table()                                  the next version, or the same object if nothing changed
+
+Invariant: whatever the edits, the result passes `check`: every bucket keeps a region, a key has at most one, each side
+of each region has at least one unit. A key whose units are again its bucket's own has no region any more (D-JB's H3:
+the record is cleared). Only regions with a Biclique can be edited. Does not judge whether an edit is wise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenjoin.kernels.hashing import bucket_of
+from evenjoin.load.items import home_of_buckets
+from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Topology
+
+
+class Edit:
+    """A table being rewritten. Mutable, private to one planning."""
+
+    def __init__(self, table: RoutingTable) -> None:
+        self._table = table
+        self._buckets: dict[int, Biclique] = home_of_buckets(table)
+        self._keys: dict[int, Topology] = {
+            code: region.topology
+            for region in table.regions
+            if isinstance(region.takes, Keys)
+            for code in region.takes.codes
+        }
+
+    @property
+    def routed(self) -> tuple[int, ...]:
+        """The keys that have a region of their own: the papers' routing table."""
+        return tuple(sorted(self._keys))
+
+    def home(self, code: int) -> Biclique:
+        """Where the key's bucket lives: the key-based hashing unit."""
+        return self._buckets[int(bucket_of(np.array([code], np.int64), self._table.buckets)[0])]
+
+    def units(self, code: int) -> Biclique:
+        """Where the key lives now."""
+        topology = self._keys.get(code)
+        return topology if isinstance(topology, Biclique) else self.home(code)
+
+    def bucket(self, bucket: int) -> Biclique:
+        return self._buckets[bucket]
+
+    def move_key(self, code: int, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None = None) -> None:
+        """The key's tuples of a side live on these instances from now on, by these shares (even when absent)."""
+        moved = _with(self.units(code), side, to, weights)
+        if moved == self.home(code):
+            self._keys.pop(code, None)
+        else:
+            self._keys[code] = moved
+
+    def send_home(self, code: int, side: int) -> None:
+        """The key's tuples of a side go back to its hashing unit."""
+        home = self.home(code)
+        self.move_key(code, side, home.units[side], home.weights[side] if home.weights else None)
+
+    def move_bucket(self, bucket: int, side: int, to: tuple[int, ...]) -> None:
+        """The bucket's tuples of a side live on these instances; keys with regions of their own stay where they are."""
+        self._buckets[bucket] = _with(self._buckets[bucket], side, to, None)
+
+    def table(self) -> RoutingTable:
+        """The table with all edits."""
+        regions: list[Region] = []
+        shared: dict[Biclique, list[int]] = {}
+        for bucket in range(self._table.buckets):
+            shared.setdefault(self._buckets[bucket], []).append(bucket)
+        for topology, buckets in shared.items():
+            regions.append(Region(Buckets(tuple(buckets)), topology))
+        alike: dict[Topology, list[int]] = {}
+        for code in sorted(code for code, units in self._keys.items() if units != self.home(code)):
+            alike.setdefault(self._keys[code], []).append(code)
+        regions += [Region(Keys(tuple(codes)), topology) for topology, codes in alike.items()]
+        before = set(_split(self._table.regions))
+        if before == set(_split(tuple(regions))):
+            return self._table
+        return self._table.with_regions(tuple(regions))
+
+
+def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None) -> Biclique:
+    units = tuple(to if s == side else own for s, own in enumerate(topology.units))
+    shares = [
+        (weights or (1.0,) * len(to)) if s == side else (topology.weights[s] if topology.weights else (1.0,) * len(own))
+        for s, own in enumerate(units)
+    ]
+    even = all(len(set(share)) == 1 for share in shares)
+    return Biclique(units, None if even else tuple(tuple(share) for share in shares))
+
+
+def _split(regions: tuple[Region, ...]) -> list[tuple[str, int, Topology]]:
+    """The same regions one bucket or code at a time, for comparing tables whatever their grouping."""
+    return [
+        (type(region.takes).__name__, item, region.topology)
+        for region in regions
+        for item in (region.takes.ids if isinstance(region.takes, Buckets) else region.takes.codes)
+    ]
