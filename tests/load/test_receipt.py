@@ -96,7 +96,7 @@ def test_a_split_key_is_one_heavy_key():
 
 
 def test_a_key_stored_where_it_is_light_is_still_counted_by_its_probes():
-    """Instance 0 stores side 0 of the key and sees all 40 tuples of side 1 probe; who stores those did not report it."""
+    """Instance 0 stores side 0 of the key and sees all 40 tuples of side 1 probe; their host reports nothing."""
     receipts = [receipt(0, heavy=(HeavyKey(7, "seven", (5, 0), (0, 40), (5, 0), (3, 0)),)), receipt(1)]
     assert fold(receipts, Manifest(), 2).heavy[0].arrived == (5, 40)
 

@@ -46,7 +46,7 @@ def test_initial_table(strategy, instances, layout, expected):
     assert units(table) == expected
     assert (table.version, table.instances, table.buckets) == (0, instances, len(expected))
     assert table.origin == f"{strategy.origin}/{layout}"
-    assert strategy.plan(None, table) is None
+    assert strategy.plan(None, None, table) is None
 
 
 @pytest.mark.parametrize("instances", range(2, 12))
