@@ -1,0 +1,100 @@
+"""The monitor and the guards: when a planner is asked, and when its table is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from evenjoin.errors import TableError
+from evenjoin.load.items import F64, Items, loads
+from evenjoin.load.receipt import HeavyKey, Intake
+from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
+from evenjoin.runtime.rebalance import Guards, decide
+from evenjoin.strategies.base import Static
+
+HOME = Region(Buckets((0,)), Biclique(((0,), (0,))))
+TABLE = RoutingTable(3, 2, 2, 1, (HOME,))
+MOVED = TABLE.with_regions((HOME, Region(Keys((7,)), Biclique(((1,), (1,))))))
+LOSSY = TABLE.with_regions((Region(Keys((7,)), Biclique(((1,), (1,)))),))
+HEAVY = (HeavyKey(7, "seven", (900, 900), (900, 900), (9000, 9000), (4000, 0)),)
+CELLS = ((0, 0, 2000, 20000, 9000), (1, 0, 2000, 20000, 0))
+REPORT = LoadReport(
+    10, tuple(InstanceLoad(i, (0, 0), (0, 0), (0, 0), 0, 0.0) for i in range(2)), HEAVY, CELLS, (Intake(), Intake())
+)
+
+
+@dataclass(frozen=True)
+class Told(Static):
+    """Proposes what it was told, when asked."""
+
+    tells: RoutingTable | None
+    limit: float = 1.2
+
+    @property
+    def threshold(self) -> float:
+        return self.limit
+
+    @property
+    def tracked(self) -> int:
+        return 8
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        return np.array([unit.work for unit in loads(items, table)])
+
+    def plan(self, report, items, table):
+        return self.tells
+
+
+def verdict(strategy=None, rebalanced=None, **guards):
+    decision = decide(strategy or Told(MOVED), REPORT, TABLE, Guards(**guards), rebalanced, lambda: 0.0)
+    return decision
+
+
+def test_a_good_plan_is_taken():
+    """And what led to it is noted: the imbalance before and as forecast, the tuples that will move."""
+    decision = verdict()
+    assert decision.table is MOVED
+    note = decision.note
+    assert (note["verdict"], note["rebalanced"], note["moves"]) == ("rebalance", 10, 18000)
+    assert note["imbalance"] > 1.2
+    assert note["forecast"] < note["imbalance"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rebalanced", "guards", "says"),
+    [
+        (Told(MOVED, limit=2.0), None, {}, "even"),
+        (Told(MOVED), 8, {"cooldown": 2}, "cooling down"),
+        (Told(None), None, {}, "no better table"),
+        (Told(TABLE), None, {}, "no better table"),
+        (Told(MOVED), None, {"budget": 17_999}, "over budget"),
+        (Told(MOVED), None, {"min_gain": 0.9}, "gain too small: the heaviest unit"),
+        (Told(MOVED), None, {"min_work": 1e9}, "gain too small: "),
+    ],
+    ids=lambda value: str(value) if isinstance(value, (str, dict)) else "",
+)
+def test_refused(strategy, rebalanced, guards, says):
+    """The table stays, and the note says why."""
+    decision = verdict(strategy, rebalanced, **guards)
+    assert decision.table is TABLE
+    assert decision.note["verdict"].startswith(says)
+    assert decision.note["rebalanced"] == rebalanced
+
+
+def test_after_the_cool_down():
+    """Three batches later it is planned again."""
+    assert verdict(rebalanced=7, cooldown=2).table is MOVED
+
+
+def test_exactly_the_budget():
+    """The limit itself may move."""
+    assert verdict(budget=18_000).table is MOVED
+
+
+def test_a_table_that_loses_results_stops_the_run():
+    """A planner's mistake is an error, not a wrong answer."""
+    with pytest.raises(TableError, match="lost"):
+        verdict(Told(LOSSY))
