@@ -23,6 +23,7 @@ from evenjoin.errors import (
 from evenjoin.spec import sliding, tumbling
 
 if TYPE_CHECKING:
+    from evenjoin.runtime.spark.files import parquet
     from evenjoin.runtime.spark.join import join
     from evenjoin.runtime.spark.session import tune
 
@@ -38,6 +39,7 @@ __all__ = [
     "errors",
     "join",
     "local",
+    "parquet",
     "sliding",
     "strategies",
     "tumbling",
@@ -46,11 +48,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`join` and `tune` need pyspark, which is loaded when they are first asked for."""
+    """What needs pyspark loads it when it is first asked for."""
     if name == "join":
         from evenjoin.runtime.spark.join import join
 
         return join
+    if name == "parquet":
+        from evenjoin.runtime.spark.files import parquet
+
+        return parquet
     if name == "tune":
         from evenjoin.runtime.spark.session import tune
 

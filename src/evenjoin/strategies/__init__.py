@@ -2,5 +2,6 @@
 
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.bistream import ContRand, Hash, Random
+from evenjoin.strategies.fastjoin import FastJoin
 
-__all__ = ["ContRand", "Hash", "Random", "Strategy", "resolve", "strategies"]
+__all__ = ["ContRand", "FastJoin", "Hash", "Random", "Strategy", "resolve", "strategies"]

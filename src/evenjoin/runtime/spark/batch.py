@@ -82,9 +82,10 @@ def dispatch_partition(
     held: list[list[pa.RecordBatch]] = [[] for _ in work.layouts]
     for batch in batches:
         for side, rows in _by_side(batch, len(work.layouts)):
-            held[side].append(slots.unpack(side, rows, work.spec.sides[side].schema))
-            if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
-                yield from _flush(dispatcher, side, held, intake)
+            for part in slots.unpack(side, rows, work.spec.sides[side].schema):
+                held[side].append(part)
+                if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
+                    yield from _flush(dispatcher, side, held, intake)
     for side in range(len(held)):
         yield from _flush(dispatcher, side, held, intake)
     settle()

@@ -18,16 +18,18 @@ from evenjoin.api import DEFAULT_INSTANCES, late_policy, read_settings
 from evenjoin.errors import SpecError
 from evenjoin.instance.emit import output_schema
 from evenjoin.runtime.driver import Settings
+from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.writer import JoinStreamWriter
 from evenjoin.spec import JoinSpec, Window, build_spec
 from evenjoin.spec.window import Duration
 from evenjoin.strategies.base import Strategy
 
+SparkSide = DataFrame | ParquetFiles
 SparkLate = str | os.PathLike[str] | Callable[[DataFrame, str, int], None]
 
 
 def join(
-    sides: Mapping[str, DataFrame],
+    sides: Mapping[str, SparkSide],
     on: str | Sequence[str],
     *,
     how: str = "inner",
@@ -40,7 +42,7 @@ def join(
     late: SparkLate = "drop",
     **settings: Any,
 ) -> StreamJoin:
-    """Join streaming DataFrames on a SQL condition over their aliases.
+    """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
 
     event_time, watermark: column and allowed lateness per alias (or one for all). Without them nothing expires.
     window: `evenjoin.tumbling(...)` or `sliding(...)`: only tuples of the same window join.
@@ -52,6 +54,8 @@ def join(
     """
     frames = dict(sides)
     for alias, frame in frames.items():
+        if isinstance(frame, ParquetFiles):
+            continue
         if not isinstance(frame, DataFrame):
             raise SpecError(f"side {alias!r}: a streaming DataFrame is needed, got {type(frame).__name__}")
         if not frame.isStreaming:
@@ -69,7 +73,7 @@ def join(
 class StreamJoin:
     """A join of streams: `writeStream` starts it."""
 
-    def __init__(self, frames: Mapping[str, DataFrame], spec: JoinSpec, settings: Settings, late: Any) -> None:
+    def __init__(self, frames: Mapping[str, SparkSide], spec: JoinSpec, settings: Settings, late: Any) -> None:
         self._frames, self._spec, self._settings, self._late = frames, spec, settings, late
 
     @property
@@ -98,13 +102,13 @@ class StreamJoin:
         return f"StreamJoin[{fields}] on {self._spec.text}"
 
 
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """A DataFrame's schema as Arrow, timestamps in the session's time zone."""
+def arrow_schema(frame: SparkSide) -> pa.Schema:
+    """A side's schema as Arrow, timestamps in the session's time zone."""
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone", "UTC")
     return to_arrow_schema(frame.schema, timezone=zone)
 
 
-def _default_instances(frames: Mapping[str, DataFrame]) -> int:
+def _default_instances(frames: Mapping[str, SparkSide]) -> int:
     """As many join tasks as Spark runs at once, where it tells."""
     spark = next(iter(frames.values())).sparkSession
     try:

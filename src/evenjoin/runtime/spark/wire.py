@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructField, StructType
+
+from evenjoin.runtime.spark.files import PATH, ParquetFiles, read_rows
 
 SIDE = "side"
 PACKED = StructType(
@@ -26,31 +28,39 @@ INTAKE = -1
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Which slot holds each column of each side: `columns[side]` maps a column to its slot."""
+    """Which slot holds each column of each side: `columns[side]` maps a column to its slot. Of a side that is read
+    from files only their names travel; `files[side]` are the columns to read from them."""
 
     columns: tuple[Mapping[str, str], ...]
     types: Mapping[str, DataType]
+    files: tuple[Sequence[str] | None, ...]
 
-    def unpack(self, side: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    def unpack(self, side: int, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """A side's own columns, under their names and declared types, from a batch of slots."""
+        columns = self.files[side]
+        if columns is not None:
+            yield from read_rows(batch.column(self.columns[side][PATH]).to_pylist(), columns, schema)
+            return
         arrays = []
         for name in self.columns[side]:
             column = batch.column(self.columns[side][name])
             wanted = schema.field(name).type
             arrays.append(column if column.type == wanted else column.cast(wanted))
-        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns[side]))
+        yield pa.RecordBatch.from_arrays(arrays, names=list(self.columns[side]))
 
 
-def assign_slots(frames: Sequence[DataFrame], columns: Sequence[Sequence[str]]) -> Slots:
+def assign_slots(sides: Sequence[DataFrame | ParquetFiles], columns: Sequence[Sequence[str]]) -> Slots:
     """Give the k-th column of each type on each side the same slot."""
+    files = tuple(read if isinstance(side, ParquetFiles) else None for side, read in zip(sides, columns, strict=True))
+    columns = [(PATH,) if read is not None else names for names, read in zip(columns, files, strict=True)]
     types: dict[str, DataType] = {}
     numbers: dict[str, int] = {}
     out: list[dict[str, str]] = []
-    for frame, names in zip(frames, columns, strict=True):
+    for side, names in zip(sides, columns, strict=True):
         used: dict[str, int] = {}
         slots: dict[str, str] = {}
         for name in names:
-            type_ = frame.schema[name].dataType
+            type_ = StringType() if isinstance(side, ParquetFiles) else side.schema[name].dataType
             text = type_.simpleString()
             nth = used.get(text, 0)
             used[text] = nth + 1
@@ -58,13 +68,14 @@ def assign_slots(frames: Sequence[DataFrame], columns: Sequence[Sequence[str]]) 
             types[slot] = type_
             slots[name] = slot
         out.append(slots)
-    return Slots(tuple(out), types)
+    return Slots(tuple(out), types, files)
 
 
-def union(frames: Sequence[DataFrame], slots: Slots) -> DataFrame:
+def union(sides: Sequence[DataFrame | ParquetFiles], slots: Slots) -> DataFrame:
     """All sides as one stream of (side, slots)."""
     merged: DataFrame | None = None
-    for side, frame in enumerate(frames):
+    for side, source in enumerate(sides):
+        frame = source.names() if isinstance(source, ParquetFiles) else source
         by_slot = {slot: name for name, slot in slots.columns[side].items()}
         shaped = frame.select(
             sf.lit(side).cast("tinyint").alias(SIDE),

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
 from evenjoin.runtime.driver import Driver, Settings
 from evenjoin.runtime.spark.batch import Sink, SparkBatch
+from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
 from evenjoin.runtime.spark.sinks import make_sink
@@ -32,7 +33,12 @@ class JoinStreamWriter:
     """Where and when the results are written."""
 
     def __init__(
-        self, frames: Sequence[DataFrame], spec: JoinSpec, settings: Settings, schema: StructType, late: Any
+        self,
+        frames: Sequence[DataFrame | ParquetFiles],
+        spec: JoinSpec,
+        settings: Settings,
+        schema: StructType,
+        late: Any,
     ) -> None:
         self._frames, self._spec, self._settings, self._schema = frames, spec, settings, schema
         self._late = late

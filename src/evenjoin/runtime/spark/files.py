@@ -1,0 +1,119 @@
+"""Parquet files as a side of a join, read by the dispatch tasks themselves.
+
+    tracks = evenjoin.parquet(spark, "tracks/", maxFilesPerTrigger=4)
+    joined = evenjoin.join({"o": orders, "t": tracks}, on="o.cell = t.cell")
+
+Spark's own file source decides which files make up a batch and remembers it in its checkpoint (so exactly once holds
+as for any other source), but only the files' names go through it: pyarrow reads the rows straight into the arrays that
+dispatch works on. That spares the JVM from decoding each row and turning it into Arrow again.
+
+A file is read by one task: files of some ten megabytes are best. Columns that a file lacks are NULL, as in Spark.
+Not here: folders partitioned by column (`day=1/`), which are refused; filters and projections, which belong into the
+condition and `select` (only the columns they name are read). In Spark's progress `numInputRows` counts files; rows are
+in the section `evenjoin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from evenjoin.errors import SpecError
+
+PATH = "path"
+BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
+ROWS = 1 << 20
+"""Rows taken from a file at once."""
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """A folder of parquet files as a stream. Made by `parquet`."""
+
+    spark: Any
+    path: str
+    schema: Any  # a StructType
+    options: Mapping[str, str]
+
+    @property
+    def sparkSession(self) -> Any:
+        return self.spark
+
+    def names(self) -> Any:
+        """The names of new files as a streaming DataFrame with one column."""
+        reader = self.spark.readStream.format("binaryFile").schema(BINARY_FILE).options(**self.options)
+        return reader.load(self.path).select(PATH)
+
+
+def parquet(spark: Any, path: str, schema: Any = None, **options: Any) -> ParquetFiles:
+    """A folder of parquet files as a side of a join.
+
+    schema: a StructType or DDL text; without it that of the files which are there now. Further options are those of
+    Spark's file source (maxFilesPerTrigger, latestFirst, maxFileAge, cleanSource, recursiveFileLookup, ...).
+    """
+    if schema is None:
+        schema = spark.read.parquet(path).schema
+    elif isinstance(schema, str):
+        schema = spark.createDataFrame([], schema).schema
+    given = {"pathGlobFilter": "*.parquet", **{name: _text(value) for name, value in options.items()}}
+    return ParquetFiles(spark, str(path), schema, given)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_rows(paths: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some files: these columns, in their declared types."""
+    wanted = pa.schema([schema.field(name) for name in columns])
+    for path in paths:
+        system, name = _located(path)
+        _refuse_partitioned(path, columns)
+        with system.open_input_file(name) as source:
+            file = pq.ParquetFile(source)
+            there = set(file.schema_arrow.names)
+            held = [column for column in columns if column in there]
+            for batch in file.iter_batches(ROWS, columns=held, use_threads=False):
+                yield _shaped(batch, wanted, path)
+
+
+def _located(path: str) -> tuple[fs.FileSystem, str]:
+    """Spark writes local paths as file:/a/b."""
+    if path.startswith("file:"):
+        return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
+    system, name = fs.FileSystem.from_uri(path)
+    return system, name
+
+
+def _refuse_partitioned(path: str, columns: Sequence[str]) -> None:
+    for part in path.split("/")[:-1]:
+        name, equals, _ = part.partition("=")
+        if equals and name in columns:
+            raise SpecError(
+                f"{path}: column {name!r} is in the folder's name, which evenjoin.parquet does not read; "
+                "use spark.readStream.parquet for partitioned folders"
+            )
+
+
+def _shaped(batch: pa.RecordBatch, wanted: pa.Schema, path: str) -> pa.RecordBatch:
+    arrays = []
+    for field in wanted:
+        at = batch.schema.get_field_index(field.name)
+        column = batch.column(at) if at >= 0 else pa.nulls(batch.num_rows, field.type)
+        if column.type != field.type:
+            column = _cast(column, field, path)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    times = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
+    try:
+        return column.cast(field.type, safe=not times)  # Spark cuts nanoseconds off, too
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SpecError(f"{path}: column {field.name!r} is {column.type}, not {field.type}: {error}") from error

@@ -1,0 +1,165 @@
+"""FastJoin's monitors: when a side is uneven, keys of its heaviest unit move to its lightest (section III).
+
+The initial table is the hash table; the routing table of the paper are the `Keys` regions that come to it. There is
+one monitor per side, and it sees the units of that side only:
+
+    side 0:  L = 900  100  400      LI = 9 > theta:  unit 0 -> unit 1, the keys by GreedyFit or SAFit
+    side 1:  L = 210  200  190      LI = 1.1:        nothing
+
+A migrated key moves its unit of that side; its tuples of the other side stay where they are and probe the new place.
+The monitors do not disturb each other: |R_i| and phi_i of a side depend on the units of that side alone.
+
+The paper migrates between one pair at each interval, of a second. Here decisions are taken once per micro-batch, which
+may be long, so a monitor goes on, heaviest to lightest on the forecast, until LI <= theta or the heaviest has nothing
+more to give, at most one round per instance.
+
+* Only keys can move, and only whole: a bucket's remainder and a key split over units (another strategy's) stay.
+* A monitor's moves are proposed only if they lower its LI. Two equally heavy units, one of them stuck: nothing moves.
+* Not guaranteed: LI <= theta. A key heavier than the gap cannot move, and FastJoin does not split keys (D-JB does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evenjoin.errors import SpecError
+from evenjoin.kernels.hashing import I64
+from evenjoin.load.fastjoin import F64, Pair, Unit, benefits, imbalance
+from evenjoin.load.items import Items, loads, regions_of_items
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Biclique
+from evenjoin.strategies.base import Layout, register
+from evenjoin.strategies.bistream import Hash
+from evenjoin.strategies.edit import Edit
+from evenjoin.strategies.fastjoin.greedyfit import greedy_fit
+from evenjoin.strategies.fastjoin.safit import sa_fit
+
+Selector = Literal["greedyfit", "safit"]
+Select = Callable[[Pair, F64, F64], I64]
+"""(pair, [K] stored, [K] probes of the source's keys) -> the positions of the keys to move."""
+
+
+@register("fastjoin")
+@dataclass(frozen=True, slots=True)
+class FastJoin:
+    """`theta`: LI above which keys move (the paper's 2.2). `theta_gap`: the least benefit worth a migration, for
+    GreedyFit. `tracked`: heavy keys each instance reports, so the keys that can move. `seed`: for SAFit."""
+
+    theta: float = 2.2
+    selector: Selector = "greedyfit"
+    theta_gap: float = 0.0
+    tracked: int = 128
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.selector not in ("greedyfit", "safit"):
+            raise SpecError(f"fastjoin: selector={self.selector!r}: use 'greedyfit' or 'safit'")
+        if not _is_number(self.theta) or not self.theta > 1:
+            raise SpecError(f"fastjoin: theta={self.theta!r}: a number above 1 is needed, LI is never below 1")
+        if not _is_number(self.theta_gap) or not self.theta_gap >= 0:
+            raise SpecError(f"fastjoin: theta_gap={self.theta_gap!r}: a number of at least 0 is needed")
+        for name, value, least in (("tracked", self.tracked, 1), ("seed", self.seed, 0)):
+            if type(value) is not int or value < least:
+                raise SpecError(f"fastjoin: {name}={value!r}: a whole number of at least {least} is needed")
+
+    @property
+    def origin(self) -> str:
+        return "fastjoin"
+
+    @property
+    def threshold(self) -> float:
+        return self.theta
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
+        """BiStream's hash table."""
+        if sides != 2:
+            raise SpecError(f"fastjoin joins two streams, not {sides}")
+        hashed = Hash().initial(instances, sides, layout)
+        return RoutingTable(0, instances, sides, hashed.buckets, hashed.regions, f"{self.origin}/{layout}")
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        """[sides, instances] L of each unit, equation 1; NaN where an instance hosts no unit of the side."""
+        out = np.full((table.sides, table.instances), np.nan)
+        for units in loads(items, table):
+            out[units.side, units.hosts] = (units.stored * units.probes)[units.hosts]
+        return out
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        """The larger LI of the two monitors, equation 2."""
+        return max(imbalance(side[~np.isnan(side)]) for side in self.load(items, table))
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        """The table after the migrations of both monitors, or None if none is called for or possible."""
+        edit = Edit(table)
+        for units in loads(items, table):
+            home = _hosts(items, table, units.side)
+            monitor = _Monitor(
+                units.hosts, units.stored.copy(), units.probes.copy(),
+                items.stored[units.side], items.arrived[1 - units.side], home.copy(),
+            )  # fmt: skip
+            before = monitor.imbalance
+            rounds = table.instances
+            while rounds and monitor.imbalance > self.theta and monitor.migrate(self._select):
+                rounds -= 1
+            if monitor.imbalance < before:
+                for item in np.flatnonzero(monitor.host != home).tolist():
+                    edit.move_key(int(items.code[item]), units.side, (int(monitor.host[item]),))
+        planned = edit.table()
+        return None if planned is table else planned
+
+    def _select(self, pair: Pair, stored: F64, probes: F64) -> I64:
+        if self.selector == "safit":
+            return sa_fit(pair, stored, probes, seed=self.seed)
+        return greedy_fit(pair, stored, probes, self.theta_gap)
+
+
+@dataclass(slots=True)
+class _Monitor:
+    """The load information table of one side, kept up to date as keys migrate. Mutable, private to one planning.
+
+    `stored`, `probes` are [instances]; `key_stored`, `key_probes` and `host` (-1: cannot move) are by item.
+    """
+
+    hosts: I64
+    stored: F64
+    probes: F64
+    key_stored: F64
+    key_probes: F64
+    host: I64
+
+    @property
+    def imbalance(self) -> float:
+        return imbalance((self.stored * self.probes)[self.hosts])
+
+    def migrate(self, select: Select) -> bool:
+        """One migration from the heaviest unit to the lightest; whether anything could move."""
+        load = (self.stored * self.probes)[self.hosts]
+        source, target = int(self.hosts[load.argmax()]), int(self.hosts[load.argmin()])
+        pair = Pair(*(Unit(float(self.stored[i]), float(self.probes[i])) for i in (source, target)))
+        keys = np.flatnonzero(self.host == source)
+        keys = keys[benefits(pair, self.key_stored[keys], self.key_probes[keys]) > 0]
+        chosen = keys[select(pair, self.key_stored[keys], self.key_probes[keys])]
+        self.host[chosen] = target
+        for counts, of_keys in ((self.stored, self.key_stored), (self.probes, self.key_probes)):
+            moved = of_keys[chosen].sum()
+            counts[source] -= moved
+            counts[target] += moved
+        return len(chosen) > 0
+
+
+def _hosts(items: Items, table: RoutingTable, side: int) -> I64:
+    """[n] The one instance that hosts each key's unit of a side; -1 for what cannot move."""
+    only = np.full(len(table.regions), -1, np.int64)
+    for number, region in enumerate(table.regions):
+        if isinstance(region.topology, Biclique) and len(region.topology.units[side]) == 1:
+            only[number] = region.topology.units[side][0]
+    return np.where(items.is_key, only[regions_of_items(items, table)], -1)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
