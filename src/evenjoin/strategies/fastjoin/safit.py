@@ -20,7 +20,7 @@ are kept, not recomputed. Steps are bounded (MOST_STEPS). The paper gives no tem
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, exp, log
+from math import ceil, exp, inf, log
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,8 @@ class Annealing:
     steps: int
 
     def __post_init__(self) -> None:
-        if not (0 < self.stop <= self.start and 0 < self.cooling < 1 and self.steps >= 1):
-            raise SpecError(f"{self}: 0 < T_min <= T, 0 < a < 1 and L >= 1 are needed")
+        if not (0 < self.stop <= self.start < inf and 0 < self.cooling < 1 and self.steps >= 1):
+            raise SpecError(f"{self}: 0 < T_min <= T < inf, 0 < a < 1 and L >= 1 are needed")
         count = self.steps * ceil(log(self.start / self.stop) / -log(self.cooling))
         if count > MOST_STEPS:
             raise SpecError(f"{self} takes {count:,} steps, at most {MOST_STEPS:,}: use a smaller a or L")
