@@ -3,5 +3,6 @@
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.bistream import ContRand, Hash, Random
 from evenjoin.strategies.fastjoin import FastJoin
+from evenjoin.strategies.lsstream import LsStream
 
-__all__ = ["ContRand", "FastJoin", "Hash", "Random", "Strategy", "resolve", "strategies"]
+__all__ = ["ContRand", "FastJoin", "Hash", "LsStream", "Random", "Strategy", "resolve", "strategies"]

@@ -1,0 +1,295 @@
+"""LS-Stream (`lsstream.txt`): many small partitions, a table of constant size, and partitions that leave stragglers.
+
+Two-level routing (section V-B, eq. 28-29): a key hashes to one of P partitions (buckets), and the table names each
+partition's instance. P is much larger than the number of instances and never changes, so neither does the table's size:
+
+    partition  0 1 2 3 4 5        partition  0 1 2 3 4 5
+    instance   0 1 0 1 0 1   ->   instance   0 1 1 1 0 1      Fig. 6: partition 2 goes from instance 0 to 1
+
+When LI (eq. 13) exceeds alpha, partitions go from the straggler j_h to the least-loaded j_l, chosen by simulated
+annealing for the largest mif (eq. 25, Algorithm 1) under eq. 30 and eq. 31. In layout `shared` a partition's units of
+both sides live and move together and its load is their sum; in layout `split` each side's group is balanced by itself.
+
+Where the paper is silent:
+* It migrates between one pair at a time; decisions here are taken once a micro-batch, so a plan repeats pairs on the
+  forecast until LI <= alpha or nothing helps, `instances` rounds at most. LI never rises: eq. 31 sees to it.
+* One pair often cannot reach eq. 30 (R_h is more than j_l may take). The pair then moves at least half of what eq. 31
+  allows, and if no set does that either, what fits; later rounds go on from there. For alpha < 1 the other half of
+  LI < alpha (eq. 27), that of j_l, is asked for in the same way.
+* A straggler from which nothing can go (one partition is its whole load) is left, and the next one is looked at.
+
+Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models (load/lsstream).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+
+import numpy as np
+
+from evenjoin.errors import SpecError
+from evenjoin.kernels.hashing import I64
+from evenjoin.load.items import F64, Items, home_of_buckets
+from evenjoin.load.lsstream import (
+    Partitions,
+    Queue,
+    acceptance,
+    imbalance_degree,
+    latency_benefit,
+    least_to_move,
+    migration_impact,
+    most_to_move,
+    partitions_of,
+    queues_of,
+    resource,
+    resource_benefit,
+    resources_by_instance,
+    units_of,
+)
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.topology import Biclique
+from evenjoin.strategies.base import Layout, halves, register
+from evenjoin.strategies.edit import Edit
+
+PER_INSTANCE = 16
+"""Partitions an instance starts with, unless the user says how many there are."""
+MOST_STEPS = 512
+"""Steps of one annealing, whatever the temperatures and the number of partitions."""
+SAME = 1e-9
+"""Two sums of the same loads, added in another order, may differ by this part."""
+
+
+@register("lsstream")
+@dataclass(frozen=True, slots=True)
+class LsStream:
+    """`partitions` (0: 16 an instance; else rounded up to a multiple of the instances) is P, `alpha` the threshold of
+    LI, `gamma` the weight of memory against computing (eq. 11). `interval_ms` is the window W when batches are
+    triggered at an interval (0: they follow each other). Annealing starts at `temperature` times the spread of the
+    partitions' own mif, cools by the factor `cooling` (eta) and ends at the part `coldest` of where it started."""
+
+    partitions: int = 0
+    alpha: float = 1.0
+    gamma: float = 0.5
+    seed: int = 0
+    interval_ms: float = 0.0
+    temperature: float = 0.5
+    cooling: float = 0.8
+    coldest: float = 0.001
+
+    def __post_init__(self) -> None:
+        wanted = {
+            "partitions": ("a whole number of at least 0", type(self.partitions) is int and self.partitions >= 0),
+            "alpha": ("above 0", self.alpha > 0),
+            "gamma": ("between 0 and 1", 0 < self.gamma < 1),
+            "seed": ("a whole number of at least 0", type(self.seed) is int and self.seed >= 0),
+            "interval_ms": ("at least 0", self.interval_ms >= 0),
+            "temperature": ("above 0", self.temperature > 0),
+            "cooling": ("between 0 and 1", 0 < self.cooling < 1),
+            "coldest": ("between 0 and 1", 0 < self.coldest < 1),
+        }
+        for name, (what, fine) in wanted.items():
+            if not fine:
+                raise SpecError(f"lsstream: {name} must be {what}, not {getattr(self, name)!r}")
+
+    @property
+    def origin(self) -> str:
+        return f"lsstream(partitions={self.partitions})" if self.partitions else "lsstream"
+
+    @property
+    def threshold(self) -> float:
+        return self.alpha
+
+    @property
+    def tracked(self) -> int:
+        """Partitions are counted exactly; the heavy keys are for the user's eyes."""
+        return 32
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
+        if sides != 2:
+            raise SpecError(f"lsstream joins two streams, not {sides}")
+        groups = halves(instances, sides, layout)
+        buckets = ceil((self.partitions or PER_INSTANCE * instances) / instances) * instances
+        regions = tuple(
+            Region(Buckets((b,)), Biclique(tuple((group[b % len(group)],) for group in groups))) for b in range(buckets)
+        )
+        return RoutingTable(0, instances, sides, buckets, regions, f"{self.origin}/{layout}")
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        """R of each instance (eq. 12): one row if sides share instances, else one a side."""
+        by_side = resources_by_instance(partitions_of(items, table), table, self.gamma)
+        return by_side if _disjoint(by_side) else np.nansum(by_side, axis=0, keepdims=True)
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        """LI (eq. 13), the larger one if each side has its group of instances."""
+        return max(imbalance_degree(group) for group in self.load(items, table))
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        if len(home_of_buckets(table)) < table.buckets:
+            return None
+        parts = partitions_of(items, table)
+        load = self.load(items, table)
+        groups: list[tuple[int, ...]] = [(0,), (1,)] if len(load) == 2 else [(0, 1)]
+        rng = np.random.default_rng((self.seed, report.batch))
+        edit = Edit(table)
+        for sides, resources in zip(groups, load, strict=True):
+            queues = queues_of(report, np.nan_to_num(resources), self.interval_ms / 1000.0)
+            pieces = _pieces(parts, table, sides, self.gamma, queues)
+            for bucket, instance in _even_out(pieces, resources, queues, self, rng).items():
+                for side in sides:
+                    edit.move_bucket(bucket, side, (instance,))
+        planned = edit.table()
+        worse = self.imbalance(items, planned) > self.imbalance(items, table) * (1 + SAME)
+        return None if planned is table or worse else planned
+
+
+def _disjoint(by_side: F64) -> bool:
+    """Whether no instance has units of both sides: layout split."""
+    return not (~np.isnan(by_side)).all(axis=0).any()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """What may move: each bucket's instance `home` (-1: it has several, it stays), R, E and stored tuples."""
+
+    home: I64
+    resources: F64
+    rate: F64
+    tuples: F64
+
+    def lists(self, some: I64) -> tuple[list[float], list[float], list[float]]:
+        return self.resources[some].tolist(), self.rate[some].tolist(), self.tuples[some].tolist()
+
+
+def _pieces(
+    parts: Partitions, table: RoutingTable, sides: tuple[int, ...], gamma: float, queues: list[Queue]
+) -> _Pieces:
+    """The buckets as pieces that move with their units of these sides; their rates add up to the instances'."""
+    home = np.full((len(sides), table.cells), -1)
+    taken_on = np.zeros(table.instances)
+    for row, side in enumerate(sides):
+        cell, instance, _ = units_of(table, side)
+        home[row, cell] = np.where(np.bincount(cell, minlength=table.cells)[cell] == 1, instance, -1)
+        taken_on += np.bincount(instance, parts.taken[side, cell], table.instances)
+    rows, own = list(sides), slice(table.buckets)
+    one = np.where((home == home[0]).all(axis=0), home[0], -1)[own]
+    each = resource(parts.stored[rows], parts.queue[rows], gamma).sum(axis=0)[own]
+    scale = np.array([queue.rate for queue in queues]) / np.maximum(taken_on, 1.0)
+    rate = parts.taken[rows].sum(axis=0)[own] * scale[one]
+    return _Pieces(one, each, rate, parts.stored[rows].sum(axis=0)[own])
+
+
+def _even_out(
+    pieces: _Pieces, resources: F64, queues: list[Queue], strategy: LsStream, rng: np.random.Generator
+) -> dict[int, int]:
+    """Buckets and the instances they go to. `resources` [instances] has NaN for instances outside the group."""
+    load, home, queues, alpha = resources.copy(), pieces.home.copy(), list(queues), strategy.alpha
+    stuck = np.isnan(load)
+    mean = float(np.nanmean(load)) if not stuck.all() else 0.0
+    for _ in range(int((~stuck).sum())):
+        if stuck.all() or imbalance_degree(load) <= alpha:
+            break
+        heavy, light = int(np.argmax(np.where(stuck, -1.0, load))), int(np.nanargmin(load))
+        need = max(least_to_move(load[heavy], mean, alpha), mean * (1.0 - alpha) - load[light])
+        room = most_to_move(load[heavy], load[light])
+        if need < 0 or room <= 0:
+            break
+        here = np.flatnonzero((home == heavy) & (pieces.resources > 0) & (pieces.resources < room))
+        pair = _Pair(queues[heavy], queues[light], need if need < room else room / 2.0, room, *pieces.lists(here))
+        chosen = here[_select(pair, strategy, rng)]
+        if not len(chosen):
+            stuck[heavy] = True
+            continue
+        moved, rate = float(pieces.resources[chosen].sum()), float(pieces.rate[chosen].sum())
+        home[chosen] = light
+        load[heavy] -= moved
+        load[light] += moved
+        queues[heavy], queues[light] = pair.straggler.plus(-moved, -rate), pair.least.plus(moved, rate)
+    changed = np.flatnonzero(home != pieces.home)
+    return dict(zip(changed.tolist(), home[changed].tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """j_h, j_l, the bounds of the R that may move between them: more than `need` (eq. 30) and less than `room`
+    (eq. 31), and R, E and stored tuples of j_h's partitions SP."""
+
+    straggler: Queue
+    least: Queue
+    need: float
+    room: float
+    each: list[float]
+    rate: list[float]
+    tuples: list[float]
+
+    def sums(self, chosen: list[int]) -> tuple[float, float, float]:
+        """R, E and stored tuples of a set of partitions."""
+        moved, rate, tuples = (sum(of[p] for p in chosen) for of in (self.each, self.rate, self.tuples))
+        return moved, rate, tuples
+
+    def mif(self, moved: float, rate: float, tuples: float) -> float:
+        """Eq. 25 of partitions of this R and E, with so many stored tuples."""
+        benefit = resource_benefit(self.straggler.resources, self.straggler.resources - moved)
+        return migration_impact(benefit, latency_benefit(self.straggler, self.least, moved, rate), tuples)
+
+
+def _select(pair: _Pair, strategy: LsStream, rng: np.random.Generator) -> list[int]:
+    """MP, as positions in SP: the best by mif of what annealing finds, the best single partition, and partitions
+    by dR / card(SK) until eq. 30 holds. If none satisfies both constraints, the last, which satisfies eq. 31."""
+    if not pair.each:
+        return []
+    each = np.array(pair.each)
+    worth = 2.0 * each / np.maximum(pair.tuples, 1.0)
+    order = np.argsort(-worth, kind="stable")
+    single = order[each[order] > pair.need][:1].tolist()
+    filled = _fill(pair, order.tolist())
+    start = _fill(pair, rng.permutation(len(each)).tolist())
+    heat = strategy.temperature * (float(np.ptp(worth)) or 1.0)
+    both = [one for one in (start, filled, single) if pair.need < pair.sums(one)[0] < pair.room]
+    if not both:
+        return filled
+    return max([_anneal(pair, both[0], heat, strategy, rng), *both], key=lambda one: pair.mif(*pair.sums(one)))
+
+
+def _fill(pair: _Pair, order: list[int]) -> list[int]:
+    """Partitions in this order, those that fit under eq. 31, until eq. 30 holds."""
+    total, out = 0.0, []
+    for piece in order:
+        if total > pair.need:
+            break
+        if total + pair.each[piece] < pair.room:
+            total += pair.each[piece]
+            out.append(piece)
+    return out
+
+
+def _anneal(
+    pair: _Pair, start: list[int], heat: float, strategy: LsStream, rng: np.random.Generator
+) -> list[int]:  # fmt: skip
+    """Algorithm 1: the best set met. From a set that satisfies both constraints (random partitions, where those do)
+    it flips one partition at a time, in O(1), and never leaves them: both must hold where the paper has "or"."""
+    levels = min(ceil(log(strategy.coldest) / log(strategy.cooling)), MOST_STEPS)
+    sweep = max(1, min(len(pair.each), MOST_STEPS // levels))
+    flips = rng.integers(len(pair.each), size=(levels, sweep)).tolist()
+    dice = rng.random((levels, sweep)).tolist()
+    moved, rate, tuples = pair.sums(start)
+    score = top = pair.mif(moved, rate, tuples)
+    flag = np.bincount(start, minlength=len(pair.each)).tolist()
+    best = list(flag)
+    for level in range(levels):
+        for piece, die in zip(flips[level], dice[level], strict=True):
+            sign = 1 - 2 * flag[piece]
+            if pair.need < moved + sign * pair.each[piece] < pair.room:
+                new = (
+                    moved + sign * pair.each[piece],
+                    rate + sign * pair.rate[piece],
+                    tuples + sign * pair.tuples[piece],
+                )
+                mif = pair.mif(*new)
+                if mif > score or die < acceptance(mif, score, heat):
+                    (moved, rate, tuples), score, flag[piece] = new, mif, 1 - flag[piece]
+                    if score > top:
+                        top, best = score, list(flag)
+        heat *= strategy.cooling
+    return [piece for piece, moves in enumerate(best) if moves]
