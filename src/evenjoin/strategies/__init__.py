@@ -2,7 +2,9 @@
 
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.bistream import ContRand, Hash, Random
+from evenjoin.strategies.djb import DJB
 from evenjoin.strategies.fastjoin import FastJoin
 from evenjoin.strategies.lsstream import LsStream
+from evenjoin.strategies.readj import Readj
 
-__all__ = ["ContRand", "FastJoin", "Hash", "LsStream", "Random", "Strategy", "resolve", "strategies"]
+__all__ = ["DJB", "ContRand", "FastJoin", "Hash", "LsStream", "Random", "Readj", "Strategy", "resolve", "strategies"]

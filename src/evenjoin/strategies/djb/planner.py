@@ -1,0 +1,127 @@
+"""D-JB: Dynamic Join-Biclique (Wang, Feng, Shi; ICIS 2018). Hash partitioning that moves keys, and splits the hot ones.
+
+    initial    hash buckets, several per unit, so that buckets can go where keys are too small to matter
+    imbalance  the largest load balance factor theta(pu) (Definition 1), against theta_max
+    plan       of the migration functions f (each a choice of heuristics, with or without S2SM) the cheapest by eq. 3
+               among those that keep every theta(pu) <= theta_max (eq. 4); if none does, the most even one
+
+Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
+heaviest (splitting adds probes everywhere, which alone would also look even). Everything is a function of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+
+from evenjoin.errors import SpecError
+from evenjoin.load.djb import costs, factors, imbalance, is_split, records, total_costs, workloads
+from evenjoin.load.items import F64, Items
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.topology import Biclique
+from evenjoin.strategies.base import Layout, halves, register
+from evenjoin.strategies.djb.draft import Draft
+from evenjoin.strategies.djb.ism import CHOICES, ism
+from evenjoin.strategies.djb.s2sm import s2sm
+
+PER_UNIT = 8
+"""Buckets per unit, unless said otherwise."""
+
+
+@register("djb")
+@dataclass(frozen=True, slots=True)
+class DJB:
+    """D-JB. `theta_max` bounds the imbalance factor, `tracked` heavy keys are reported by each instance, `buckets` is
+    the size of the hash table (0: 8 per unit)."""
+
+    theta_max: float = 0.2
+    tracked: int = 128
+    buckets: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.theta_max < 1:
+            raise SpecError(f"djb: theta_max={self.theta_max!r}: a number between 0 and 1 is needed")
+        for name in ("tracked", "buckets"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < (name == "tracked"):
+                raise SpecError(f"djb: {name}={getattr(self, name)!r}: a whole number is needed")
+
+    @property
+    def origin(self) -> str:
+        return f"djb(buckets={self.buckets})" if self.buckets else "djb"
+
+    @property
+    def threshold(self) -> float:
+        return self.theta_max
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
+        return hash_table(self.origin, self.buckets, instances, sides, layout)
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        return workloads(items, table)
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        return imbalance(workloads(items, table))
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        """Eq. 4: the cheapest table that meets theta_max, else the most even one."""
+        before = workloads(items, table)
+        if imbalance(before) <= self.theta_max:
+            return None
+        offers = [offer for offer in candidates(items, table, self.theta_max) if _better(before, items, offer)]
+        if not offers:
+            return None
+        uneven = [self.imbalance(items, offer) for offer in offers]
+        price = total_costs([costs(items, table, offer) for offer in offers], report.hash_us, report.transfer_us)
+        return min(
+            zip(uneven, price, offers, strict=True),
+            key=lambda offer: (0.0 if offer[0] <= self.theta_max else round(offer[0], 9), offer[1]),
+        )[2]
+
+
+def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[RoutingTable]:
+    """The tables of the migration functions F, without those that change nothing."""
+    for sides in ("as they are", "changed") if is_split(table) else ("as they are",):
+        for use in CHOICES:
+            if use.merge and use.move and not records(table):
+                continue  # there is nothing to merge: the same choice without H3 says it all
+            draft = Draft(items, table, theta_max)
+            if sides == "changed" and not s2sm(draft):
+                break
+            for row in range(len(draft.sides)):
+                ism(draft, row, use)
+            made = draft.table()
+            if made is not table:
+                yield made
+
+
+def _better(before: F64, items: Items, offer: RoutingTable) -> bool:
+    """Not less even, no unit heavier than the heaviest now, no instance left without a unit; and the
+    whole is more even, or a row is and none less."""
+    after = workloads(items, offer)
+    if (np.isnan(after).all(axis=0) & ~np.isnan(before).all(axis=0)).any():
+        return False
+    less = imbalance(before) - imbalance(after)
+    rows = np.nanmax(factors(before), axis=1) - np.nanmax(factors(after), axis=1)
+    if less < 0 or np.nanmax(after) > np.nanmax(before) + 1e-9:
+        return False
+    return bool(less > 1e-9 or (rows.max() > 1e-9 and rows.min() > -1e-12))
+
+
+def hash_table(origin: str, buckets: int, instances: int, sides: int, layout: Layout) -> RoutingTable:
+    """Several hash buckets per unit, each stored on one unit of every side: as even as the sides' units allow."""
+    groups = halves(instances, sides, layout)
+    most, step = max(map(len, groups)), lcm(*map(len, groups))
+    size = buckets or -(-PER_UNIT * most // step) * step
+    if size < most:
+        raise SpecError(f"{origin}: at least {most} buckets are needed for {instances} instances")
+    shared: dict[tuple[int, ...], list[int]] = {}
+    for bucket in range(size):
+        shared.setdefault(tuple(group[bucket % len(group)] for group in groups), []).append(bucket)
+    regions = tuple(
+        Region(Buckets(tuple(ids)), Biclique(tuple((unit,) for unit in units))) for units, ids in shared.items()
+    )
+    return RoutingTable(0, instances, sides, size, regions, f"{origin}/{layout}")
