@@ -18,13 +18,14 @@ Where the paper is silent:
   LI < alpha (eq. 27), that of j_l, is asked for in the same way.
 * A straggler from which nothing can go (one partition is its whole load) is left, and the next one is looked at.
 
-Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models (load/lsstream).
+Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models
+(load/lsstream.py) and the choice of partitions (partition_selection.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil
 
 import numpy as np
 
@@ -34,16 +35,12 @@ from evenjoin.load.items import F64, Items, home_of_buckets
 from evenjoin.load.lsstream import (
     Partitions,
     Queue,
-    acceptance,
     imbalance_degree,
-    latency_benefit,
     least_to_move,
-    migration_impact,
     most_to_move,
     partitions_of,
     queues_of,
     resource,
-    resource_benefit,
     resources_by_instance,
     units_of,
 )
@@ -52,11 +49,10 @@ from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
 from evenjoin.strategies.base import Layout, halves, register
 from evenjoin.strategies.edit import Edit
+from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
 PER_INSTANCE = 16
 """Partitions an instance starts with, unless the user says how many there are."""
-MOST_STEPS = 512
-"""Steps of one annealing, whatever the temperatures and the number of partitions."""
 SAME = 1e-9
 """Two sums of the same loads, added in another order, may differ by this part."""
 
@@ -185,6 +181,7 @@ def _even_out(
 ) -> dict[int, int]:
     """Buckets and the instances they go to. `resources` [instances] has NaN for instances outside the group."""
     load, home, queues, alpha = resources.copy(), pieces.home.copy(), list(queues), strategy.alpha
+    cooling = Cooling(strategy.temperature, strategy.cooling, strategy.coldest)
     stuck = np.isnan(load)
     mean = float(np.nanmean(load)) if not stuck.all() else 0.0
     for _ in range(int((~stuck).sum())):
@@ -196,8 +193,8 @@ def _even_out(
         if need < 0 or room <= 0:
             break
         here = np.flatnonzero((home == heavy) & (pieces.resources > 0) & (pieces.resources < room))
-        pair = _Pair(queues[heavy], queues[light], need if need < room else room / 2.0, room, *pieces.lists(here))
-        chosen = here[_select(pair, strategy, rng)]
+        pair = Pair(queues[heavy], queues[light], need if need < room else room / 2.0, room, *pieces.lists(here))
+        chosen = here[select(pair, cooling, rng)]
         if not len(chosen):
             stuck[heavy] = True
             continue
@@ -208,88 +205,3 @@ def _even_out(
         queues[heavy], queues[light] = pair.straggler.plus(-moved, -rate), pair.least.plus(moved, rate)
     changed = np.flatnonzero(home != pieces.home)
     return dict(zip(changed.tolist(), home[changed].tolist(), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """j_h, j_l, the bounds of the R that may move between them: more than `need` (eq. 30) and less than `room`
-    (eq. 31), and R, E and stored tuples of j_h's partitions SP."""
-
-    straggler: Queue
-    least: Queue
-    need: float
-    room: float
-    each: list[float]
-    rate: list[float]
-    tuples: list[float]
-
-    def sums(self, chosen: list[int]) -> tuple[float, float, float]:
-        """R, E and stored tuples of a set of partitions."""
-        moved, rate, tuples = (sum(of[p] for p in chosen) for of in (self.each, self.rate, self.tuples))
-        return moved, rate, tuples
-
-    def mif(self, moved: float, rate: float, tuples: float) -> float:
-        """Eq. 25 of partitions of this R and E, with so many stored tuples."""
-        benefit = resource_benefit(self.straggler.resources, self.straggler.resources - moved)
-        return migration_impact(benefit, latency_benefit(self.straggler, self.least, moved, rate), tuples)
-
-
-def _select(pair: _Pair, strategy: LsStream, rng: np.random.Generator) -> list[int]:
-    """MP, as positions in SP: the best by mif of what annealing finds, the best single partition, and partitions
-    by dR / card(SK) until eq. 30 holds. If none satisfies both constraints, the last, which satisfies eq. 31."""
-    if not pair.each:
-        return []
-    each = np.array(pair.each)
-    worth = 2.0 * each / np.maximum(pair.tuples, 1.0)
-    order = np.argsort(-worth, kind="stable")
-    single = order[each[order] > pair.need][:1].tolist()
-    filled = _fill(pair, order.tolist())
-    start = _fill(pair, rng.permutation(len(each)).tolist())
-    heat = strategy.temperature * (float(np.ptp(worth)) or 1.0)
-    both = [one for one in (start, filled, single) if pair.need < pair.sums(one)[0] < pair.room]
-    if not both:
-        return filled
-    return max([_anneal(pair, both[0], heat, strategy, rng), *both], key=lambda one: pair.mif(*pair.sums(one)))
-
-
-def _fill(pair: _Pair, order: list[int]) -> list[int]:
-    """Partitions in this order, those that fit under eq. 31, until eq. 30 holds."""
-    total, out = 0.0, []
-    for piece in order:
-        if total > pair.need:
-            break
-        if total + pair.each[piece] < pair.room:
-            total += pair.each[piece]
-            out.append(piece)
-    return out
-
-
-def _anneal(
-    pair: _Pair, start: list[int], heat: float, strategy: LsStream, rng: np.random.Generator
-) -> list[int]:  # fmt: skip
-    """Algorithm 1: the best set met. From a set that satisfies both constraints (random partitions, where those do)
-    it flips one partition at a time, in O(1), and never leaves them: both must hold where the paper has "or"."""
-    levels = min(ceil(log(strategy.coldest) / log(strategy.cooling)), MOST_STEPS)
-    sweep = max(1, min(len(pair.each), MOST_STEPS // levels))
-    flips = rng.integers(len(pair.each), size=(levels, sweep)).tolist()
-    dice = rng.random((levels, sweep)).tolist()
-    moved, rate, tuples = pair.sums(start)
-    score = top = pair.mif(moved, rate, tuples)
-    flag = np.bincount(start, minlength=len(pair.each)).tolist()
-    best = list(flag)
-    for level in range(levels):
-        for piece, die in zip(flips[level], dice[level], strict=True):
-            sign = 1 - 2 * flag[piece]
-            if pair.need < moved + sign * pair.each[piece] < pair.room:
-                new = (
-                    moved + sign * pair.each[piece],
-                    rate + sign * pair.rate[piece],
-                    tuples + sign * pair.tuples[piece],
-                )
-                mif = pair.mif(*new)
-                if mif > score or die < acceptance(mif, score, heat):
-                    (moved, rate, tuples), score, flag[piece] = new, mif, 1 - flag[piece]
-                    if score > top:
-                        top, best = score, list(flag)
-        heat *= strategy.cooling
-    return [piece for piece, moves in enumerate(best) if moves]

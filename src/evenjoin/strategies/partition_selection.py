@@ -1,0 +1,129 @@
+"""Which partitions leave a straggler: LS-Stream's Algorithm 1 (section V-C), for one pair of instances.
+
+    maximise  mif = (dR + lb) / card(SK)                    eq. 25 (eq. 26 says min; text and algorithm want it large)
+    where     need < sum of R over MP < room                eq. 30 and eq. 31, both: the paper's "or" is a slip
+
+Simulated annealing over subsets MP of the straggler's partitions SP, started at random; its best set is compared with
+the best single partition and with a greedy set, and the best of them is taken. Randomness comes in as a generator, so
+the same input gives the same set. Cost O(card(SP) log card(SP)) + at most MOST_STEPS steps of O(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+
+import numpy as np
+
+from evenjoin.load.lsstream import Queue, acceptance, latency_benefit, migration_impact, resource_benefit
+
+MOST_STEPS = 512
+"""Steps of one annealing, whatever the temperatures and the number of partitions."""
+
+Sums = tuple[float, float, float]
+"""R, E and stored tuples of a set of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cooling:
+    """Annealing starts at `temperature` times the spread of the partitions' own mif, cools by `factor` (the paper's
+    eta) after each sweep, and ends at the part `coldest` of where it started."""
+
+    temperature: float
+    factor: float
+    coldest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """j_h, j_l, the bounds of the R that may move between them: more than `need` (eq. 30) and less than `room`
+    (eq. 31), and R, E and stored tuples of j_h's partitions SP."""
+
+    straggler: Queue
+    least: Queue
+    need: float
+    room: float
+    each: list[float]
+    rate: list[float]
+    tuples: list[float]
+
+    def sums(self, chosen: list[int]) -> Sums:
+        """R, E and stored tuples of a set of partitions."""
+        moved, rate, tuples = (sum(of[p] for p in chosen) for of in (self.each, self.rate, self.tuples))
+        return moved, rate, tuples
+
+    def flipped(self, now: Sums, flag: list[int], flips: list[int]) -> tuple[Sums, list[int]] | None:
+        """The sums once the first, or else both, of two partitions joined or left the set, and which did; None if
+        eq. 30 or eq. 31 would not hold."""
+        moved, rate, tuples = now
+        for count, piece in enumerate(flips, 1):
+            if count == 2 and piece == flips[0]:
+                break
+            sign = 1 - 2 * flag[piece]
+            moved, rate = moved + sign * self.each[piece], rate + sign * self.rate[piece]
+            tuples += sign * self.tuples[piece]
+            if self.need < moved < self.room:
+                return (moved, rate, tuples), flips[:count]
+        return None
+
+    def mif(self, moved: float, rate: float, tuples: float) -> float:
+        """Eq. 25 of partitions of this R and E, with so many stored tuples."""
+        benefit = resource_benefit(self.straggler.resources, self.straggler.resources - moved)
+        return migration_impact(benefit, latency_benefit(self.straggler, self.least, moved, rate), tuples)
+
+
+def select(pair: Pair, cooling: Cooling, rng: np.random.Generator) -> list[int]:
+    """MP, as positions in SP: the best by mif of what annealing finds, the best single partition, and partitions
+    by dR / card(SK) until eq. 30 holds. If none satisfies both constraints, the last, which satisfies eq. 31."""
+    if not pair.each:
+        return []
+    each = np.array(pair.each)
+    worth = 2.0 * each / np.maximum(pair.tuples, 1.0)
+    order = np.argsort(-worth, kind="stable")
+    single = order[each[order] > pair.need][:1].tolist()
+    filled = _fill(pair, order.tolist())
+    start = _fill(pair, rng.permutation(len(each)).tolist())
+    heat = cooling.temperature * (float(np.ptp(worth)) or 1.0)
+    both = [one for one in (start, filled, single) if pair.need < pair.sums(one)[0] < pair.room]
+    if not both:
+        return filled
+    return max([_anneal(pair, both[0], heat, cooling, rng), *both], key=lambda one: pair.mif(*pair.sums(one)))
+
+
+def _fill(pair: Pair, order: list[int]) -> list[int]:
+    """Partitions in this order, those that fit under eq. 31, until eq. 30 holds."""
+    total, out = 0.0, []
+    for piece in order:
+        if total > pair.need:
+            break
+        if total + pair.each[piece] < pair.room:
+            total += pair.each[piece]
+            out.append(piece)
+    return out
+
+
+def _anneal(pair: Pair, start: list[int], heat: float, cooling: Cooling, rng: np.random.Generator) -> list[int]:
+    """Algorithm 1: the best set met. From a set that satisfies both constraints (random partitions, where those do) it
+    flips one partition at a time, in O(1), and never leaves them: both must hold where the paper has "or". So narrow
+    may the way between them be that a flip which breaks one is tried together with another: an exchange."""
+    levels = min(ceil(log(cooling.coldest) / log(cooling.factor)), MOST_STEPS)
+    sweep = max(1, min(len(pair.each), MOST_STEPS // levels))
+    picks = rng.integers(len(pair.each), size=(levels, sweep, 2)).tolist()
+    dice = rng.random((levels, sweep)).tolist()
+    now = pair.sums(start)
+    score = top = pair.mif(*now)
+    flag = np.bincount(start, minlength=len(pair.each)).tolist()
+    best = list(flag)
+    for level in range(levels):
+        for flips, die in zip(picks[level], dice[level], strict=True):
+            new = pair.flipped(now, flag, flips)
+            if new is not None:
+                mif = pair.mif(*new[0])
+                if mif > score or die < acceptance(mif, score, heat):
+                    now, score = new[0], mif
+                    for piece in new[1]:
+                        flag[piece] = 1 - flag[piece]
+                    if score > top:
+                        top, best = score, list(flag)
+        heat *= cooling.factor
+    return [piece for piece, moves in enumerate(best) if moves]
