@@ -130,7 +130,8 @@ def test_a_partition_that_is_a_straggler_alone_does_not_hide_the_next_one():
 
 
 def test_keys_with_regions_of_their_own_stay_and_count():
-    """A key left by another strategy makes its instance a straggler; a bucket makes room for it, as no set reaches eq. 30."""
+    """A key left by another strategy makes its instance a straggler; a bucket makes room for it, though no
+    set of buckets reaches eq. 30."""
     code = next(c for c in range(99) if bucket_of(np.array([c]), 8)[0] % 2 == 1)
     table = LsStream(partitions=8).initial(2, 2, "shared")
     table = table.with_regions((*table.regions, Region(Keys((code,)), Biclique(((0,), (0,))))))
