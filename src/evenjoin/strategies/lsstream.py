@@ -54,7 +54,7 @@ from evenjoin.strategies.partition_selection import Cooling, Pair, select
 PER_INSTANCE = 16
 """Partitions an instance starts with, unless the user says how many there are. A hot key's partition cannot be divided,
 and its R^c grows with the square of its share when both sides are skewed: then LI cannot fall below its own excess over
-the mean. Zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 an instance, below 1 with 4, where others weigh more."""
+the mean. Zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 an instance, below 1 with 4: others weigh more."""
 SAME = 1e-9
 """Two sums of the same loads, added in another order, may differ by this part."""
 
