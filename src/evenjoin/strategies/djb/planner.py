@@ -75,11 +75,10 @@ class DJB:
         if not offers:
             return None
         uneven = [self.imbalance(items, offer) for offer in offers]
+        bound = max(self.theta_max, min(uneven))
+        offers = [offer for offer, factor in zip(offers, uneven, strict=True) if factor <= bound]
         price = total_costs([costs(items, table, offer) for offer in offers], report.hash_us, report.transfer_us)
-        return min(
-            zip(uneven, price, offers, strict=True),
-            key=lambda offer: (0.0 if offer[0] <= self.theta_max else round(offer[0], 9), offer[1]),
-        )[2]
+        return offers[price.index(min(price))]
 
 
 def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[RoutingTable]:
