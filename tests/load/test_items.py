@@ -111,5 +111,5 @@ def test_masked_runs_are_counted_without_their_dead():
         items, report = items_of(join.load(), second), join.load()
     for side, unit in enumerate(loads(items, second)):
         assert unit.stored.tolist() == [load.stored[side] for load in report.instances] == [108, 12]
-    assert {key.code: key.stored for key in report.heavy} == {code: (12, 12) for code in range(10)}
+    assert {key.code: key.stored for key in report.heavy} == dict.fromkeys(range(10), (12, 12))
     assert np.isfinite(items.stored).all()

@@ -47,7 +47,8 @@ def test_a_key_that_is_home_again_is_forgotten():
     moved.move_key(code_in(0), side=1, to=(2,))
     back = Edit(moved.table())
     back.send_home(code_in(0), side=1)
-    assert back.table().version == 6 and back.routed == ()
+    assert back.table().version == 6
+    assert back.routed == ()
     assert {region.takes for region in back.table().regions} == {region.takes for region in TABLE.regions}
 
 

@@ -48,6 +48,7 @@ class Job:
     watermark: str = "0 seconds"
     settings: dict[str, str] = field(default_factory=dict)  # of the Spark session, beyond the common ones
     strategy: str = "hash"
+    source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,16 @@
-"""EvenJoin in the same harness as its peers: same files, session, trigger, sink and way to count.
+"""EvenJoin in the same harness as its peers: same files, session, trigger and sink.
 
-The results go through ``foreachBatch`` to Spark's ``noop`` source with ``observe`` in front: every row with every
-selected column is made and handed to the JVM, as for the peer.
+The results go to Spark's ``noop`` source: every row with every selected column is made and handed to the JVM, as for
+the peer. Results are counted by the engine itself, as the peer's are by its sink. The files are read by EvenJoin's own
+parquet source (``source="evenjoin"``), or by Spark's, as the peer reads them (``source="spark"``).
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from evenjoin.bench.cpu import Clock
 from evenjoin.bench.jobs import Job, Outcome
 from evenjoin.bench.peers import outcome_of, stream
 from evenjoin.bench.session import open_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def run_evenjoin(job: Job) -> Outcome:
@@ -22,9 +18,14 @@ def run_evenjoin(job: Job) -> Outcome:
     import evenjoin
 
     spark = open_session(job.cores, job.settings)
-    counted: dict[int, int] = {}
+    sides = {
+        alias: evenjoin.parquet(spark, folder, maxFilesPerTrigger=1)
+        if job.source == "evenjoin"
+        else stream(spark, folder)
+        for alias, folder in job.folders.items()
+    }
     joined = evenjoin.join(
-        {alias: stream(spark, folder) for alias, folder in job.folders.items()},
+        sides,
         on=job.condition,
         event_time=dict.fromkeys(job.folders, job.event_time),
         watermark=dict.fromkeys(job.folders, job.watermark),
@@ -32,18 +33,12 @@ def run_evenjoin(job: Job) -> Outcome:
         instances=job.instances,
         select=list(job.select),
     )
-    writer = joined.writeStream.foreachBatch(lambda df, batch: counted.update({batch: count_into_noop(df)}))
     clock = Clock()
-    query = writer.option("checkpointLocation", job.checkpoint).trigger(availableNow=True).start()
+    writer = joined.writeStream.format("noop").option("checkpointLocation", job.checkpoint)
+    query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    return outcome_of(job, query, sum(counted.values()), clock.read())
-
-
-def count_into_noop(df: DataFrame) -> int:
-    """Write every row to ``noop`` and return how many there were, in one pass."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
-    seen = Observation()
-    df.observe(seen, F.count(F.lit(1)).alias("n")).write.format("noop").mode("overwrite").save()
-    return int(seen.get["n"])
+    used = clock.read()
+    last = query.lastProgress
+    assert last is not None, "nothing was read"
+    total = last["evenjoin"]["total"]
+    return outcome_of(job, query, sum(total["rows"]), total["results"], used)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenjoin.runtime.spark.session import ARROW
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,6 +31,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.shuffle.compress": "false",  # one machine: nothing to gain, for either system
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": ARROW,  # only EvenJoin's results pass through Arrow
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # an inner join gains nothing from an empty batch
 }

@@ -10,13 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.spec import JoinSpec
+from evenjoin.spec.expr import Column
 from evenjoin.state.layout import Tuples
 
 Pairs = Mapping[int, tuple[Tuples, npt.NDArray[np.int64]]]
 
 
 def output_schema(spec: JoinSpec) -> pa.Schema:
-    return pa.schema([pa.field(output.name, output.type) for output in spec.select])
+    """The result's columns; those that cannot be NULL say so."""
+    known = spec.never_null()
+    return pa.schema(
+        [
+            pa.field(output.name, output.type, not (isinstance(output.expr, Column) and output.expr.name in known))
+            for output in spec.select
+        ]
+    )
 
 
 def results(spec: JoinSpec, pairs: Pairs) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
