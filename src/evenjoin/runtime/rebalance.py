@@ -4,9 +4,10 @@
 
 The guards are the same for all planners and judge only what a change touches: the instances whose load it changes.
 
-* cool-down: no plan in the `cooldown` batches after a rebalance, so that its effect is seen first
-* gain: the heaviest load among the touched units must sink by `min_gain` of itself, and the work taken off the busiest
-  touched instance must be `min_work` tuples and results a batch
+* cool-down: no plan in the `cooldown` batches after a rebalance, so that its effect is seen first, nor in the first
+  batches of all, when there is no state yet
+* gain: on some side (row of the strategy's load) the heaviest load among the touched units must sink by `min_gain` of
+  itself, and the work taken off the busiest touched instance must be `min_work` tuples and results a batch
 * budget: no more than `budget` stored tuples may move at once
 
 Pure but for the clock, which comes in. A strategy without counts (`tracked` 0) cannot be judged: its tables, if it
@@ -57,7 +58,7 @@ def decide(
     note: dict[str, Any] = {"imbalance": round(before, 4), "rebalanced": rebalanced}
     if strategy.tracked and before <= strategy.threshold:
         return Decision(table, {**note, "verdict": "even"})
-    if strategy.tracked and rebalanced is not None and report.batch - rebalanced <= guards.cooldown:
+    if strategy.tracked and report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown:
         return Decision(table, {**note, "verdict": "cooling down"})
     planned = strategy.plan(report, items, table)
     if planned is None or planned is table:
@@ -85,9 +86,10 @@ def _refused(
     touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
     if not touched.any():
         return "gain too small: no unit's load changes"
-    peak, lower = np.nanmax(before[touched], initial=0.0), np.nanmax(after[touched], initial=0.0)
-    if peak - lower < guards.min_gain * peak:
-        return f"gain too small: the heaviest unit's load would go from {peak:,.0f} to {lower:,.0f}"
+    peaks, lower = (np.nanmax(np.where(touched, loads, 0.0), axis=1) for loads in (before, after))
+    gains = peaks - lower
+    if not ((gains > 0) & (gains >= guards.min_gain * peaks)).any():
+        return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
     worked, will = work_by_instance(items, old), work_by_instance(items, new)
     changed = worked != will
     relief = worked[changed].max(initial=0.0) - will[changed].max(initial=0.0)
