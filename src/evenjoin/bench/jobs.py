@@ -22,7 +22,7 @@ from typing import Literal
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
 
-System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "duckdb"]
+System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "duckdb"]
 
 
 class JobError(EvenJoinError):

@@ -50,18 +50,22 @@ class Report:
 
     @property
     def peer(self) -> Outcome | None:
-        """The better of Spark's two, if they ran."""
-        peers = [outcome for outcome in self.outcomes if outcome.system.startswith("spark")]
+        """The better of Spark's two providers as they come, if they ran."""
+        peers = [outcome for outcome in self.outcomes if outcome.system in ("spark-hdfs", "spark-rocksdb")]
         return min(peers, key=self._cost, default=None)
 
     @property
     def ratio(self) -> float | None:
         """Ours over the better peer's, in the workload's measure."""
-        if self.ours is None or self.peer is None:
+        return self.ratio_to(self.peer)
+
+    def ratio_to(self, other: Outcome | None) -> float | None:
+        """Ours over another's, in the workload's measure."""
+        if self.ours is None or other is None:
             return None
         if self.measure == "rows/s":
-            return self.ours.rows_per_s / self.peer.rows_per_s
-        return self.ours.median_ms() / self.peer.median_ms()
+            return self.ours.rows_per_s / other.rows_per_s
+        return self.ours.median_ms() / other.median_ms()
 
     @property
     def met(self) -> bool | None:
@@ -78,7 +82,12 @@ def save(report: Report, path: Path) -> None:
     """Write the report, with what it was measured on, as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     outcomes = [
-        {**asdict(outcome), "rows_per_s": outcome.rows_per_s, "median_batch_ms": outcome.median_ms()}
+        {
+            **asdict(outcome),
+            "rows_per_s": outcome.rows_per_s,
+            "median_batch_ms": outcome.median_ms(),
+            "ratio_to": report.ratio_to(outcome),
+        }
         for outcome in report.outcomes
     ]
     record: dict[str, Any] = {
@@ -130,7 +139,9 @@ def _row(report: Report, outcome: Outcome) -> list[str]:
         f"{outcome.used.cpu_s:.1f}",
     ]
     if outcome.system != "evenjoin" or report.ratio is None:
-        return [*cells, "the better" if outcome is report.peer else "", ""]
+        to_this = report.ratio_to(outcome)
+        note = f"we are {to_this:.2f}x" if to_this is not None and outcome.system.startswith("spark") else ""
+        return [*cells, note, "the better" if outcome is report.peer else ""]
     colour = "green" if report.met else "red"
     sign = ">=" if report.measure == "rows/s" else "<="
     return [*cells, f"[{colour}]{report.ratio:.2f}x[/] {report.measure}", f"{sign} {report.target}x"]

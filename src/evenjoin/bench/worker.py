@@ -17,6 +17,7 @@ SYSTEMS: dict[str, Callable[[Job], Outcome]] = {
     "evenjoin": run_evenjoin,
     "spark-rocksdb": run_spark,
     "spark-hdfs": run_spark,
+    "spark-tuned": run_spark,
     "duckdb": run_duckdb,
 }
 
