@@ -17,7 +17,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
@@ -49,6 +49,8 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)  # of the Spark session, beyond the common ones
     strategy: str = "hash"
     source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
+    options: dict[str, Any] = field(default_factory=dict)  # of EvenJoin's join, beyond the above
+    reach_us: int = 0  # rows further apart in event time never match; 0: not known. DuckDB's join is slow without it
 
 
 @dataclass(frozen=True, slots=True)

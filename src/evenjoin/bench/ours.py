@@ -32,6 +32,7 @@ def run_evenjoin(job: Job) -> Outcome:
         strategy=job.strategy,
         instances=job.instances,
         select=list(job.select),
+        **job.options,
     )
     clock = Clock()
     writer = joined.writeStream.format("noop").option("checkpointLocation", job.checkpoint)
