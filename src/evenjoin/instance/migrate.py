@@ -100,6 +100,7 @@ def migrate_instance(work: Work, new: RoutingTable, instance: int, folder: Folde
             name = f"segments/{work.batch}/{side}-moved-i{recipient}-from{instance}-{attempt}.arrow"
             come[recipient, side] += seal(folder, name, pieces)
             sent_bytes += whole.batch.nbytes if recipient != instance else 0
+    work.step("moved", instance)
     return Migrated(instance, gone, dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
 
 
