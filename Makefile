@@ -14,11 +14,11 @@ export JAVA_HOME := $(JAVA_FOUND)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow lint format bench clean
+.PHONY: help setup java demo test test-slow lint format bench compare clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
-	@echo "  ARGS='...' is handed on to demo, test, test-slow and bench; PYTHON=... chooses the interpreter for .venv"
+	@echo "  ARGS='...' is handed on to demo, test, test-slow, bench and compare; PYTHON=... chooses the interpreter for .venv"
 
 setup: $(STAMP)  ## a .venv with the pinned requirements and evenjoin itself
 
@@ -53,6 +53,9 @@ format: setup  ## let ruff rewrite what it can
 bench: setup java  ## EvenJoin against Spark's own stream-stream join on the same files; saves build/bench/*.json
 	@$(BIN)/python -m evenjoin.bench.run $(ARGS)
 	@$(BIN)/python -m evenjoin.bench.growth
+
+compare: setup java  ## strategies on the same skewed files: make compare ARGS='G22'; see evenjoin compare --help
+	@$(BIN)/evenjoin compare $(ARGS)
 
 clean:  ## everything made here, the .venv too
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from evenjoin.cli.compare import compare
 from evenjoin.cli.demo import demo
 from evenjoin.cli.inspect import inspect
 from evenjoin.errors import CheckpointError, EvenJoinError
@@ -56,5 +57,6 @@ def evenjoin() -> None:
     """Skew-aware stream joins for PySpark."""
 
 
+evenjoin.add_command(compare)
 evenjoin.add_command(demo)
 evenjoin.add_command(inspect)

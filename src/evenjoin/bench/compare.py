@@ -1,0 +1,247 @@
+"""Strategies against each other: one workload, the same files, one process after the other.
+
+    write the files -> DuckDB counts the results -> each strategy on Spark -> its commits, read back -> Comparison
+
+Every run has a process and a checkpoint of its own, so nothing is warm because of an earlier one. What a run was like
+comes from its commits: the load reports, the imbalance by the strategy's own measure, the migrations. Strategies
+without a planner run with heavy keys and stored tuples counted as well (`track`): that costs them what it costs the
+others, and each planner's measure can then be asked of their reports. Every run is measured by every planner's measure.
+
+Invariant: all runs and DuckDB read the same rows and find the same number of results, or ``counts_agree`` is false.
+Not here: tables, plots and files (``compare_report``, ``compare_plots``); what the workloads are (``skewed``).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenjoin.bench.jobs import Job, Outcome, run_job
+from evenjoin.bench.session import cores
+from evenjoin.bench.skewed import JoinWorkload
+from evenjoin.commit.log import Commit, CommitLog
+from evenjoin.load.items import items_of
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Biclique
+from evenjoin.state.files import open_folder
+from evenjoin.strategies import resolve
+
+NATIVE = "Spark's own"
+TRACK = 128
+WARM = 2
+"""Batches left out of batch times and busy times: they pay for warming up. (All count for throughput.)"""
+LIMIT_S = 1800.0
+POLL_S = 0.25
+
+Watch = Callable[[str, int], None]
+"""Told (what is running, batches done) a few times a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compare, and where: `systems` are strategies as a user writes them, or NATIVE."""
+
+    workload: JoinWorkload
+    systems: tuple[str, ...]
+    instances: int
+    folder: Path
+    repeat: int = 1
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        return tuple(system for system in self.systems if system != NATIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the commits of a run say; tuples are by batch, but for those named `by_instance`."""
+
+    busy: tuple[float, ...]  # busiest over mean busy time
+    measures: dict[str, tuple[float, ...]]  # strategy -> this run's imbalance by that strategy's measure
+    verdicts: tuple[str, ...]
+    migrations: tuple[dict[str, Any], ...]
+    busy_ms_by_instance: tuple[float, ...]
+    work_by_instance: tuple[int, ...]  # probes and results
+    stored_by_instance: tuple[int, ...]  # tuples, after the last batch
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One system on the workload. Spark's own join has no trace."""
+
+    name: str
+    outcome: Outcome
+    threshold: float | None = None
+    trace: Trace | None = None
+
+    @property
+    def results_per_s(self) -> float:
+        return self.outcome.rows_per_s * self.outcome.results / max(self.outcome.rows, 1)
+
+    def batch_ms(self, percent: float) -> float:
+        """A percentile of the warm batches' times."""
+        return float(np.percentile(self.outcome.batch_ms[WARM:] or self.outcome.batch_ms or (0.0,), percent))
+
+    @property
+    def busy(self) -> tuple[float, ...]:
+        """Busiest over mean busy time of the warm batches."""
+        return (self.trace.busy[WARM:] or self.trace.busy) if self.trace else ()
+
+    @property
+    def own(self) -> tuple[float, ...]:
+        """The imbalance by the strategy's own measure, of every batch."""
+        return self.trace.measures[self.name] if self.trace else ()
+
+    @property
+    def migrations(self) -> tuple[dict[str, Any], ...]:
+        return self.trace.migrations if self.trace else ()
+
+    def total(self, name: str) -> float:
+        """The sum of a figure over all migrations."""
+        return float(sum(event[name] for event in self.migrations))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All runs of one workload, and DuckDB's batch join of the same files."""
+
+    workload: JoinWorkload
+    instances: int
+    oracle: Outcome
+    runs: tuple[Run, ...]
+
+    @property
+    def counts_agree(self) -> bool:
+        """Whether every system read the same rows and found the same number of results."""
+        return len({(o.rows, o.results) for o in (self.oracle, *(run.outcome for run in self.runs))}) == 1
+
+    @property
+    def planners(self) -> dict[str, float]:
+        """The compared strategies that have a planner, with the threshold of their measure."""
+        return {run.name: run.threshold for run in self.runs if run.threshold is not None}
+
+
+def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
+    """Run everything; data and checkpoints are gone afterwards, each run's log stays below the plan's folder."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="run-", dir=plan.folder))
+    written: list[int] = []
+
+    def tick() -> None:
+        written.append(1)
+        watch("writing the files", len(written) // 2)
+
+    try:
+        sides = {alias: str(path) for alias, path in plan.workload.write(scratch / "data", tick).items()}
+        watch("DuckDB", 0)
+        oracle = run_job(job_of(plan, "duckdb", sides, scratch), plan.folder / "logs" / "duckdb", LIMIT_S)
+        runs = tuple(_best(plan, system, sides, scratch, watch) for system in plan.systems)
+        return Comparison(plan.workload, plan.instances, oracle, runs)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job:
+    """The job of a strategy, of NATIVE, or of "duckdb"."""
+    ours = system not in (NATIVE, "duckdb")
+    return Job(
+        "evenjoin" if ours else "spark-hdfs" if system == NATIVE else "duckdb",
+        sides,
+        plan.workload.condition,
+        plan.workload.select,
+        str(scratch / "checkpoint"),
+        cores(),
+        plan.instances,
+        watermark=plan.workload.watermark,
+        strategy=system if ours else "hash",
+        options={"track": TRACK} if ours and not resolve(system).tracked else {},
+        reach_us=plan.workload.reach_us,
+    )
+
+
+def _best(plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: Watch) -> Run:
+    """The fastest of the plan's repetitions."""
+    job = job_of(plan, system, sides, scratch)
+    logs = plan.folder / "logs" / re.sub(r"\W+", "-", system).strip("-")
+    runs = []
+    for _ in range(plan.repeat):
+        shutil.rmtree(job.checkpoint, ignore_errors=True)
+        outcome = _watched(job, logs, lambda done: watch(system, done))
+        if system == NATIVE:
+            runs.append(Run(NATIVE, outcome))
+            continue
+        threshold = resolve(system).threshold
+        trace = read_trace(job.checkpoint, system, plan.strategies)
+        runs.append(Run(system, outcome, threshold if isfinite(threshold) else None, trace))
+    return max(runs, key=lambda run: run.outcome.rows_per_s)
+
+
+def _watched(job: Job, logs: Path, tell: Callable[[int], None]) -> Outcome:
+    """Run a job; meanwhile tell how many batches its checkpoint has committed (ours and Spark's look alike)."""
+    commits = Path(job.checkpoint) / "commits"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_job, job, logs, LIMIT_S)
+        while True:
+            tell(sum(path.name.isdigit() for path in commits.iterdir()) if commits.is_dir() else 0)
+            try:
+                return running.result(timeout=POLL_S)
+            except NotYet:
+                if running.done():
+                    raise
+
+
+def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> Trace:
+    """The trace of a finished run of strategy `own`, also by the measures of the others that have a planner."""
+    log = CommitLog(open_folder(checkpoint))
+    commits = [log.read(batch) for batch in log.batches()]
+    tables = {name: log.read_table(name) for name in {commit.table for commit in commits}}
+    reports = [commit.report for commit in commits if commit.report is not None]
+    asked = [name for name in strategies if name == own or resolve(name).tracked]
+    last = reports[-1].instances if reports else ()
+    return Trace(
+        busy=tuple(round(report.imbalance, 4) for report in reports),
+        measures={name: _measured(name, reports, [tables[commit.table] for commit in commits]) for name in asked},
+        verdicts=tuple(str(commit.planner.get("verdict", "")) for commit in commits),
+        migrations=tuple(_migrations(commits)),
+        busy_ms_by_instance=_by_instance(reports, "busy_ms"),
+        work_by_instance=tuple(
+            int(probes + results)
+            for probes, results in zip(_by_instance(reports, "probes"), _by_instance(reports, "results"), strict=True)
+        ),
+        stored_by_instance=tuple(sum(load.stored) for load in last),
+    )
+
+
+def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[RoutingTable]) -> tuple[float, ...]:
+    """A strategy's imbalance of every report; NaN where the table has regions its measure cannot count."""
+    strategy = resolve(name)
+    found = []
+    for report, table in zip(reports, tables, strict=True):
+        countable = all(isinstance(region.topology, Biclique) for region in table.regions)
+        found.append(strategy.imbalance(items_of(report, table), table) if countable else float("nan"))
+    return tuple(round(value, 4) for value in found)
+
+
+def _migrations(commits: Sequence[Commit]) -> list[dict[str, Any]]:
+    return [{"batch": commit.batch, **commit.migration} for commit in commits if commit.migration is not None]
+
+
+def _by_instance(reports: Sequence[LoadReport], name: str) -> tuple[float, ...]:
+    """The sum of a count (of both sides) over all reports, per instance."""
+    if not reports:
+        return ()
+    return tuple(
+        round(float(sum(np.sum(getattr(report.instances[instance], name)) for report in reports)), 3)
+        for instance in range(len(reports[-1].instances))
+    )

@@ -1,0 +1,116 @@
+"""The figures of a comparison, as PNG bytes: values in, pictures out. matplotlib is loaded only here.
+
+imbalance        busiest over mean busy time, over the batches
+batch-time       milliseconds a batch took, over the batches; a mark where a migration paused it
+load             busy time of each instance over the whole run, as bars
+own-imbalance    one panel per planner: its measure, asked of every run, and its threshold
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evenjoin.bench.compare import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#555555", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DPI = 110
+
+
+def plots(comparison: Comparison) -> dict[str, bytes]:
+    """Every figure of a comparison by name, as PNG."""
+    figures = {
+        "imbalance": imbalance_plot(comparison),
+        "batch-time": batch_time_plot(comparison),
+        "load": load_plot(comparison),
+    }
+    if comparison.planners:
+        figures["own-imbalance"] = own_imbalance_plot(comparison)
+    return {name: _png(figure) for name, figure in figures.items()}
+
+
+def imbalance_plot(comparison: Comparison) -> Figure:
+    """Busiest over mean busy time of every batch."""
+    figure, (axes,) = _figure(1)
+    for number, run in enumerate(comparison.runs):
+        if run.trace:
+            axes.plot(run.trace.busy, color=_colour(number), label=run.name, marker=".")
+    axes.axhline(1.0, color="black", linewidth=0.6, linestyle=":")
+    _label(axes, "Imbalance of busy time", "batch", "busiest / mean")
+    return figure
+
+
+def batch_time_plot(comparison: Comparison) -> Figure:
+    """How long each batch took, on a scale where a slow peer does not flatten the rest."""
+    figure, (axes,) = _figure(1)
+    for number, run in enumerate(comparison.runs):
+        ms = run.outcome.batch_ms
+        axes.plot(ms, color=_colour(number), label=run.name, marker=".")
+        at = [event["batch"] for event in run.migrations if event["batch"] < len(ms)]
+        axes.plot(at, [ms[batch] for batch in at], "v", color=_colour(number), markersize=9)
+    axes.set_yscale("log")
+    _label(axes, "Batch time (triangles: with a migration)", "batch", "ms")
+    return figure
+
+
+def load_plot(comparison: Comparison) -> Figure:
+    """Busy time of each instance over the whole run."""
+    figure, (axes,) = _figure(1)
+    runs = [(number, run) for number, run in enumerate(comparison.runs) if run.trace]
+    width = 0.8 / max(len(runs), 1)
+    for place, (number, run) in enumerate(runs):
+        busy = np.array(run.trace.busy_ms_by_instance if run.trace else ()) / 1000
+        at = np.arange(len(busy)) + (place - (len(runs) - 1) / 2) * width
+        axes.bar(at, busy, width, color=_colour(number), label=run.name)
+    axes.set_xticks(range(comparison.instances))
+    _label(axes, "Load per instance", "instance", "busy s")
+    return figure
+
+
+def own_imbalance_plot(comparison: Comparison) -> Figure:
+    """Each planner's measure of every run, with the threshold above which it plans."""
+    figure, panels = _figure(len(comparison.planners))
+    for axes, (planner, threshold) in zip(panels, comparison.planners.items(), strict=True):
+        for number, run in enumerate(comparison.runs):
+            if run.trace:
+                wide = 2.2 if run.name == planner else 0.9
+                axes.plot(run.trace.measures[planner], color=_colour(number), label=run.name, linewidth=wide)
+        axes.axhline(threshold, color="red", linewidth=1.0, linestyle="--", label=f"threshold {threshold:g}")
+        axes.set_yscale("log")
+        _label(axes, f"By the measure of {planner}", "batch", "imbalance")
+    return figure
+
+
+def _figure(panels: int) -> tuple[Figure, list[Axes]]:
+    """A figure without a window system behind it, with its panels from left to right."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0 if panels == 1 else 5.0 * panels, 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+
+
+def _label(axes: Axes, title: str, x: str, y: str) -> None:
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _png(figure: Figure) -> bytes:
+    out = BytesIO()
+    figure.savefig(out, format="png", dpi=DPI)
+    return out.getvalue()

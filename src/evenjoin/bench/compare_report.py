@@ -1,0 +1,214 @@
+"""What a comparison says: tables for the eye, JSON for the record, PNG plots, and one page that holds it all.
+
+    results/s, rows/s      over the time of all batches
+    batch ms               median and 99th percentile after the first WARM batches
+    busy mean, max         busiest over mean busy time of a batch, after the first WARM batches; 1.0 is even
+    own mean, last         the imbalance by the strategy's own measure, of all batches and of the last
+    threshold              above which that measure calls for a plan
+    migrated ... pause ms  tuples moved, rebalances, and the time the batches waited for them, in total
+
+The page has no script and loads nothing: pictures are inside it. Not here: running anything.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from evenjoin.bench.compare import Comparison, Run
+from evenjoin.bench.compare_plots import plots
+from evenjoin.bench.report import machine
+
+COLUMNS = (
+    "", "results/s", "rows/s", "batch ms p50", "p99", "busy mean", "max", "own mean", "last", "threshold",
+    "migrated", "rebalances", "pause ms",
+)  # fmt: skip
+MIGRATION_COLUMNS = (
+    "", "batch", "why", "imbalance before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms"
+)  # fmt: skip
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: 14px }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd }
+th:first-child, td:first-child { text-align: left }
+.over { color: #b00020 } .within { color: #00695c } .wrong { color: #b00020; font-weight: bold }
+img { max-width: 100% } code { background: #f4f4f4; padding: .1rem .3rem }
+"""
+
+
+def save(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write compare.json, the plots and compare.html; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = plots(comparison)
+    contents = {
+        "compare.json": (json.dumps(as_document(comparison), indent=2, allow_nan=False) + "\n").encode(),
+        **{f"{name}.png": data for name, data in pictures.items()},
+        "compare.html": page(comparison, pictures).encode(),
+    }
+    for name, data in contents.items():
+        (folder / name).write_bytes(data)
+    return [folder / name for name in contents]
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the table of the runs, that of the measures, and whether the counts agree."""
+    console.print(_rich(COLUMNS, [cells(run) for run in comparison.runs]))
+    if comparison.planners:
+        console.print("\n[bold]Imbalance by each planner's own measure[/], mean (last), against its threshold")
+        console.print(_rich(measure_columns(comparison), measure_rows(comparison, "[green]{}[/]", "[red]{}[/]")))
+    console.print(agreement(comparison), highlight=False, style="" if comparison.counts_agree else "bold red")
+
+
+def cells(run: Run) -> list[str]:
+    """One run as the cells of COLUMNS; what a system does not know is a dash."""
+    row = [run.name, f"{run.results_per_s:,.0f}", f"{run.outcome.rows_per_s:,.0f}"]
+    row += [f"{run.batch_ms(50):,.0f}", f"{run.batch_ms(99):,.0f}"]
+    if not run.trace or not run.own:
+        return [*row, *("-" * (len(COLUMNS) - len(row)))]
+    row += [f"{_mean(run.busy):.2f}", f"{max(run.busy):.2f}", f"{_mean(run.own):.2f}", f"{run.own[-1]:.2f}"]
+    row.append("-" if run.threshold is None else f"{run.threshold:g}")
+    return [*row, f"{run.total('tuples'):,.0f}", str(len(run.migrations)), f"{run.total('pause_ms'):,.0f}"]
+
+
+def measure_columns(comparison: Comparison) -> list[str]:
+    return ["", *(f"{name} (<= {threshold:g})" for name, threshold in comparison.planners.items())]
+
+
+def measure_rows(comparison: Comparison, within: str, over: str) -> list[list[str]]:
+    """Each run by each planner's measure: mean (last), in the format for a last value within or over the threshold."""
+    rows = []
+    for run in comparison.runs:
+        if run.trace is None:
+            continue
+        row = [run.name]
+        for name, threshold in comparison.planners.items():
+            values = run.trace.measures[name]
+            text = f"{_mean(values):,.2f} ({values[-1]:,.2f})"
+            row.append((within if values[-1] <= threshold else over).format(text))
+        rows.append(row)
+    return rows
+
+
+def migration_rows(comparison: Comparison) -> list[list[str]]:
+    """Every migration of every run, as the cells of MIGRATION_COLUMNS."""
+    rows = []
+    for run in comparison.runs:
+        for event in run.migrations:
+            row = [run.name, str(event["batch"]), str(event["why"])]
+            row += [_number(event.get(f"imbalance_{when}"), 2) for when in ("before", "forecast", "after")]
+            row += [_number(event.get(name), 0) for name in ("tuples", "bytes", "pause_ms")]
+            rows.append([*row, _number(event.get("planner_ms"), 1)])
+    return rows
+
+
+def agreement(comparison: Comparison) -> str:
+    """Whether all systems agree, in a sentence."""
+    oracle = comparison.oracle
+    if comparison.counts_agree:
+        return f"All agree with DuckDB's batch join: {oracle.rows:,} rows, {oracle.results:,} results."
+    found = ", ".join(f"{run.name} {run.outcome.rows:,} / {run.outcome.results:,}" for run in comparison.runs)
+    return f"The counts do not agree: DuckDB {oracle.rows:,} rows / {oracle.results:,} results, {found}"
+
+
+def as_document(comparison: Comparison) -> dict[str, Any]:
+    """All of it as plain values; a figure that does not exist is null."""
+    document = {
+        "workload": asdict(comparison.workload),
+        "instances": comparison.instances,
+        "counts_agree": comparison.counts_agree,
+        "thresholds": comparison.planners,
+        "machine": machine(),
+        "oracle": asdict(comparison.oracle),
+        "runs": [_run_document(run) for run in comparison.runs],
+    }
+    finite: dict[str, Any] = _finite(document)
+    return finite
+
+
+def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
+    """The whole comparison as one HTML page."""
+    workload, rows = comparison.workload, comparison.oracle.rows
+    tone = "right" if comparison.counts_agree else "wrong"
+    title = f"evenjoin compare {escape(workload.name)}"
+    images = "\n".join(
+        f'<img alt="{escape(name)}" src="data:image/png;base64,{b64encode(data).decode()}">'
+        for name, data in pictures.items()
+    )
+    within, over = '<span class="within">{}</span>', '<span class="over">{}</span>'
+    measures = _html(measure_columns(comparison), measure_rows(comparison, within, over), "raw")
+    moved = migration_rows(comparison)
+    where = ", ".join(f"{name} {value}" for name, value in machine().items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
+<h1>{title}</h1>
+<p>{workload.batches} batches, {rows:,} rows, {comparison.instances} instances.
+<code>{escape(workload.condition)}</code>, watermark {escape(workload.watermark)}. {escape(repr(workload.streams))}</p>
+<p class="{tone}">{escape(agreement(comparison))}</p>
+{_html(COLUMNS, [cells(run) for run in comparison.runs])}
+<p>Imbalance: 1.0 is even by busy time; "own" is the strategy's own measure, against its threshold.</p>
+<h2>Imbalance by each planner's own measure</h2>
+<p>Mean (last batch) of every run; red is above the threshold after the last batch.</p>
+{measures}
+<h2>Over time and per instance</h2>
+{images}
+<h2>Migrations</h2>
+{_html(MIGRATION_COLUMNS, moved) if moved else "<p>None.</p>"}
+<p><small>{escape(where)}</small></p>
+</body></html>
+"""
+
+
+def _run_document(run: Run) -> dict[str, Any]:
+    document = asdict(run)
+    document["results_per_s"], document["rows_per_s"] = run.results_per_s, run.outcome.rows_per_s
+    document["batch_ms_p50"], document["batch_ms_p99"] = run.batch_ms(50), run.batch_ms(99)
+    if run.trace:
+        document |= {"busy_mean": _mean(run.busy), "busy_max": max(run.busy, default=None)}
+        document |= {"own_mean": _mean(run.own), "own_last": run.own[-1] if run.own else None}
+        document |= {"migrated": run.total("tuples"), "rebalances": len(run.migrations)}
+        document["pause_ms"] = run.total("pause_ms")
+    return document
+
+
+def _finite(value: Any) -> Any:
+    """The same values with null for what JSON cannot say."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _html(columns: Sequence[str], rows: Sequence[Sequence[str]], text: str = "plain") -> str:
+    """A table; `raw` cells are HTML already."""
+    clean = escape if text == "plain" else str
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "\n".join("<tr>" + "".join(f"<td>{clean(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>\n{body}</table>"

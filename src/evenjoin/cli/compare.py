@@ -1,0 +1,111 @@
+"""``evenjoin compare WORKLOAD``: strategies on the same skewed files, one after the other, on local Spark.
+
+    evenjoin compare G22 --strategies hash,fastjoin,djb,lsstream --spark-native
+
+The running is in ``bench/compare``, what is said in ``bench/compare_report``; here are the options and the bar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from evenjoin.bench.compare import NATIVE, Plan, Watch
+from evenjoin.bench.compare import compare as run
+from evenjoin.bench.compare_report import agreement, save, show
+from evenjoin.bench.skewed import NAMES, Drift, JoinWorkload, Size, workload
+from evenjoin.cli.demo import progress
+from evenjoin.errors import EvenJoinError, SpecError
+from evenjoin.strategies import resolve
+
+PLAIN_WIDTH = 150
+"""Columns of a table that nobody looks at in a terminal: wide enough for all of them."""
+
+EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("name", metavar="WORKLOAD")
+@click.option("--strategies", default="hash,fastjoin,djb,lsstream", show_default=True, help="Names, with commas.")
+@click.option("--instances", default=8, type=click.IntRange(2, 256), show_default=True, help="Number of join tasks.")
+@click.option("--batches", type=click.IntRange(1, 500), help="Micro-batches; default: the workload's own.")
+@click.option("--rows", type=click.IntRange(1), help="Rows of the left side in a batch; default: the workload's own.")
+@click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
+@click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: build/compare/WORKLOAD.")
+@click.option("--seed", default=7, type=click.IntRange(0), show_default=True, help="Another seed is other files.")
+@click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each; the best counts.")
+@click.option("--spark-native/--no-spark-native", "native", default=False, help="Spark's own stream-stream join too.")
+def compare(
+    name: str, strategies: str, instances: int, batches: int | None, rows: int | None, drift_every: int,
+    drift_f: float, out: Path | None, seed: int, repeat: int, native: bool,
+) -> None:  # fmt: skip
+    """Run strategies on the same files on local Spark and compare speed, balance and migrations.
+
+    Exit code 1 if they do not all find the results that DuckDB's batch join of the same files finds.
+    """
+    found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
+    systems = (*_strategies(strategies, instances), *((NATIVE,) if native else ()))
+    folder = (out or Path("build/compare") / name).resolve()
+    _need("duckdb", "matplotlib", "pyspark")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
+    console.print(f"[bold]{name}[/]: {found.batches} batches, {instances} instances, {', '.join(systems)}")
+    with _bars(console, found.batches, len(systems) * repeat) as watch:
+        comparison = run(Plan(found, systems, instances, folder, repeat), watch)
+    show(comparison, console)
+    for path in save(comparison, folder):
+        if path.suffix in (".json", ".html"):
+            console.print(f"[bold]{path.suffix[1:].upper():5}[/] {path}", soft_wrap=True, highlight=False)
+    if not comparison.counts_agree:
+        raise EvenJoinError(agreement(comparison))
+
+
+def _need(*packages: str) -> None:
+    for package in packages:
+        if find_spec(package) is None:
+            raise EvenJoinError(f"comparing needs {package}: pip install 'evenjoin[bench]'")
+
+
+def _workload(name: str, size: Size) -> JoinWorkload:
+    try:
+        return workload(name, size)
+    except SpecError as error:
+        raise click.BadParameter(str(error), param_hint="'WORKLOAD'") from None
+
+
+def _strategies(text: str, instances: int) -> list[str]:
+    """The names between commas (those inside parentheses belong to a strategy), each one a strategy that can run."""
+    names = [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+    try:
+        for name in names:
+            resolve(name).initial(instances, 2, "shared")
+    except SpecError as error:
+        raise click.BadParameter(str(error), param_hint="'--strategies'") from None
+    if not names or len(set(names)) < len(names):
+        raise click.BadParameter("name each strategy once, at least one", param_hint="'--strategies'")
+    return names
+
+
+@contextmanager
+def _bars(console: Console, batches: int, runs: int) -> Iterator[Watch]:
+    """A bar for what is running."""
+    with progress(console) as bars:
+        task = bars.add_task("starting", total=batches, note=f"{runs} runs to come")
+        now = ""
+
+        def watch(name: str, done: int) -> None:
+            nonlocal now
+            if name != now:
+                bars.reset(task, description=name, note="")
+                now = name
+            bars.update(task, completed=done, note="starting Spark" if not done else f"batch {done} of {batches}")
+
+        yield watch
