@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from evenjoin.errors import SpecError
+from evenjoin.runtime.dispatch import suits
 from evenjoin.runtime.driver import Settings
 from evenjoin.runtime.local import LateOutput, LocalJoin
 from evenjoin.runtime.rebalance import Guards
 from evenjoin.spec import JoinSpec, Window, build_spec, parse_duration
 from evenjoin.spec.window import Duration
 from evenjoin.state.files import Folder
-from evenjoin.strategies.base import Layout, Strategy, resolve
+from evenjoin.strategies.base import Layout, Strategy, resolve, strategies
 
 DEFAULT_INSTANCES = 2
 
@@ -34,7 +35,7 @@ def local(
     watermark: Duration | Mapping[str, Duration] | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
-    strategy: str | Strategy = "hash",
+    strategy: str | Strategy | None = None,
     instances: int = DEFAULT_INSTANCES,
     late: str | os.PathLike[str] | LateOutput = "drop",
     checkpoint: str | os.PathLike[str] | Folder | None = None,
@@ -65,8 +66,11 @@ def late_policy(late: Any) -> tuple[str, Any]:
     raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
 
 
-def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more: Mapping[str, Any]) -> Settings:
-    """Settings from keyword arguments, with a warning for each side whose state nothing bounds."""
+def read_settings(spec: JoinSpec, strategy: str | Strategy | None, instances: int, more: Mapping[str, Any]) -> Settings:
+    """Settings from keyword arguments, with a warning for each side whose state nothing bounds.
+
+    Without a strategy it is "hash" where only equal keys match, and "random" for a join without an equality.
+    """
     for name, value in {"instances": instances, **more}.items():
         if name in ("instances", "merge_budget", "pair_limit") and (type(value) is not int or value < 1):
             raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
@@ -90,8 +94,13 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
             raise SpecError(f"{name}={value!r}: a number of at least 0 is needed")
     values["guards"] = Guards(**limits)
-    chosen = resolve(strategy)
-    chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
+    chosen = resolve(strategy if strategy is not None else "hash" if spec.equal_codes else "random")
+    table = chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
+    if not suits(spec, table):
+        raise SpecError(
+            f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality between "
+            f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, instances, layout))}"
+        )
     for alias in spec.unbounded_sides():
         warnings.warn(
             f"nothing bounds the state of side {alias!r}: it will grow without end. "
@@ -100,6 +109,18 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy, instances: int, more
             stacklevel=3,
         )
     return Settings(strategy=chosen, instances=instances, **values)
+
+
+def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:
+    """The strategies that can run this join, with their default settings."""
+    names = []
+    for name in strategies():
+        try:
+            table = resolve(name).initial(instances, len(spec.sides), layout)
+        except SpecError:
+            continue
+        names += [name] if suits(spec, table) else []
+    return names
 
 
 def _unit(spec: JoinSpec) -> Any:

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.errors import ConditionError, SpecError
+from evenjoin.kernels.band import asked_codes
+from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, parse, read_condition, tumbling
 
 INTS = pa.schema([(name, pa.int64()) for name in ("a", "b", "t")])
@@ -204,7 +206,14 @@ def matched(spec: JoinSpec, columns: dict[str, pa.Array], n: int) -> pa.Array:
     for part in (*(side.filter for side in spec.sides), spec.residual):
         if part is not None:
             holds = pc.and_(holds, pc.fill_null(part.evaluate(columns, n), False))
-    for i, null_safe in enumerate(spec.null_safe):
+    if spec.band is not None:
+        left, right = (side.keys[0].evaluate(columns, n) for side in spec.sides)
+        codes = [ordered_int64(key) for key in (left, right)]
+        for side in (0, 1):
+            first, last = asked_codes(codes[side], spec.band.kind, *spec.band.seen_from(side), spec.band.slack)
+            asked = pa.array((codes[1 - side] >= first) & (codes[1 - side] <= last))
+            holds = pc.and_(holds, pc.and_(asked, pc.and_(pc.is_valid(left), pc.is_valid(right))))
+    for i, null_safe in enumerate(spec.null_safe if spec.band is None else ()):
         a, b = (side.keys[i].evaluate(columns, n) for side in spec.sides)
         assert a.type == b.type == spec.key_types[i]
         both = pc.and_(pc.is_null(a), pc.is_null(b)) if null_safe else pa.repeat(pa.scalar(False), n)
@@ -221,15 +230,14 @@ def matched(spec: JoinSpec, columns: dict[str, pa.Array], n: int) -> pa.Array:
 @settings(max_examples=200, deadline=None)
 @given(conjunctions, rows, rows, st.sampled_from([None, "t", {"l": "t"}, "window"]))
 def test_the_parts_mean_the_whole(on: str, left: list[tuple[int]], right: list[tuple[int]], event_time: str) -> None:
-    """filters AND keys AND low/high AND residual select the same pairs as the condition itself."""
+    """filters AND keys (or the band) AND low/high AND residual select the same pairs as the condition itself."""
     windowed = {"window": tumbling(3), "event_time": "t"}
     options = windowed if event_time == "window" else {"event_time": event_time}
     pairs = [(*x, *y) for x in left for y in right]
     names = [f"{alias}.{name}" for alias in "lr" for name in INTS.names]
     columns = {name: pa.array([pair[i] for pair in pairs], pa.int64()) for i, name in enumerate(names)}
     whole = pc.fill_null(parse(on, SCOPE).evaluate(columns, len(pairs)), False)
-    joinable = bool(read_condition(on, SCOPE).keys)
-    spec = build_spec({"l": INTS, "r": INTS}, on, **(options if joinable else windowed))  # type: ignore[arg-type]
+    spec = build_spec({"l": INTS, "r": INTS}, on, **options)  # type: ignore[arg-type]
     assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
 
 
@@ -268,8 +276,9 @@ def test_the_parts_mean_the_whole_in_time(on: str, pairs: list[tuple[int]], even
             .cast(t)
         )
     whole = pc.fill_null(parse(on, Scope(schemas)).evaluate(columns, len(pairs)), False)
-    spec = build_spec(schemas, "o.k = t.k AND " + on, event_time=event_time)
-    assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
+    for equality in ("o.k = t.k AND ", ""):
+        spec = build_spec(schemas, equality + on, event_time=event_time)
+        assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
 
 
 def test_a_moved_key_at_the_edge_of_int64_matches_nothing() -> None:

@@ -211,10 +211,59 @@ def test_refused_sides() -> None:
             build_spec(schemas, "cell")
 
 
-def test_no_equality_and_no_window() -> None:
-    """For now a join needs an equality or a window."""
-    with pytest.raises(ConditionError, match=r"equality.*window"):
-        spec("o.ts < t.ts")
+def test_without_an_equality_a_range_drives() -> None:
+    """The band has one key per side; what it does not enforce is in the residual; the event time still expires."""
+    found = spec("abs(o.id - t.taxi) <= 2 AND t.ts BETWEEN o.ts AND o.ts + INTERVAL 1 MINUTE AND o.price < t.cost",
+                 event_time="ts", watermark=5, select=["o.price"])  # fmt: skip
+    assert found.band is not None
+    assert (found.band.kind, found.band.low, found.band.high, found.band.on_time) == ("integer", -2, 2, False)
+    assert [str(key) for side in found.sides for key in side.keys] == ["o.id", "t.taxi"]
+    assert (found.low, found.high, str(found.residual)) == (0, MINUTE, "o.price < t.cost")
+    assert expiry(found) == [(MINUTE, 0), (0, 0)]
+    assert not found.equal_codes
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("on", "options", "keys", "kind", "residual"),
+    [
+        ("o.id < t.taxi", {}, "o.id t.taxi", "integer", None),
+        ("o.id < t.taxi AND abs(o.price - t.cost) <= 1", {}, "o.price t.cost", "real", "both"),
+        ("o.id < t.taxi AND o.ts < t.ts", {"event_time": "ts"}, "o.id t.taxi", "integer", None),
+        ("o.id < t.taxi AND t.ts BETWEEN o.ts AND o.ts + INTERVAL 1 DAY", {"event_time": "ts"}, "o.ts t.ts", "integer",
+         "o.id < t.taxi"),
+        ("o.ts <= t.ts AND t.ts <= o.ts", {"event_time": "ts"}, "o.ts t.ts", "integer", None),
+        ("o.price < t.cost AND o.id <= t.taxi", {}, "o.id t.taxi", "integer", "o.price < t.cost"),
+        ("o.id + o.unused <= t.taxi", {}, "capped t.taxi", "capped", "all"),
+        ("o.id <> t.taxi", {}, "", None, "all"),
+        ("o.cell < t.cell", {}, "", None, "all"),
+        ("t.cost - o.price > 1.5", {}, "", None, "all"),
+        ("o.price + 0.5 - o.price < t.cost", {}, "", None, "all"),
+    ],
+)  # fmt: skip
+def test_which_range_drives(on: str, options: Any, keys: str, kind: str | None, residual: str | None) -> None:
+    """Two ends before one, other columns before the event time, exact before rounded, then as written."""
+    found = spec(on, select=["o.id"], **options)
+    exprs = [str(key) for side in found.sides for key in side.keys]
+    assert len(exprs) == len(keys.split())
+    assert all(part in expr for part, expr in zip(keys.split(), exprs, strict=True))
+    assert (found.band and found.band.kind) == kind
+    if residual in (None, "all", "both"):
+        assert (found.residual is None) == (residual is None)
+    else:
+        assert str(found.residual) == residual
+
+
+def test_what_nan_does_decides_whether_a_float_range_drives() -> None:
+    """TRUE for a NaN whose code is not asked for: cannot drive. Never TRUE: such values are dropped early."""
+    assert spec("t.cost - o.price > 1.5").band is None
+    assert "finite" not in str(spec("t.cost > o.price + 1.5").sides[0].keys[0])
+    assert "finite" in str(spec("abs(t.cost - o.price) < 1.5").sides[0].keys[0])
+    with_decimal = pa.schema([("p", pa.decimal128(10, 2))])
+    found = build_spec({"o": with_decimal, "t": with_decimal}, "abs(o.p - t.p) <= 0.01")
+    assert found.band is not None
+    assert found.band.kind == "real"
+    assert found.residual is not None
 
 
 def test_key_types_meet() -> None:

@@ -1,7 +1,7 @@
 """The tuples of one side that probe in one batch, prepared once for all the runs they meet.
 
 low <= t1 - t0 <= high, so a tuple of side 0 asks for times [t0 + low, t0 + high] and one of side 1 for
-[t1 - high, t1 - low].
+[t1 - high, t1 - low]. Without an equality the same holds for codes: see spec/band.py.
 Also counts what each of them found, for the receipt.
 """
 
@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.verify import dirty_codes
+from evenjoin.kernels.band import asked_codes
+from evenjoin.kernels.hashing import I64
 from evenjoin.kernels.probe import Probes, shifted
 from evenjoin.kernels.sorting import group_starts
 from evenjoin.spec import JoinSpec
@@ -40,6 +42,21 @@ class Probing:
             None if times is None or low is None else shifted(times, low),
             None if times is None or high is None else shifted(times, high),
         )
+
+    @cached_property
+    def asked(self) -> tuple[I64, I64] | None:
+        """The closed range of codes that each group of equal codes asks for; None: its own code."""
+        band = self._spec.band
+        if band is None:
+            return None
+        codes = self.probes.codes[self.probes.starts[:-1]]
+        return asked_codes(codes, band.kind, *band.seen_from(self.side), band.slack)
+
+    @cached_property
+    def checks_time(self) -> bool:
+        """Whether the time bounds are to be checked pair by pair: codes are not equal, so times are not sorted."""
+        bounded = self.probes.low is not None or self.probes.high is not None
+        return bounded and self._spec.band is not None and not self._spec.band.on_time
 
     @cached_property
     def time_span(self) -> tuple[int | None, int | None]:

@@ -30,7 +30,7 @@ from evenjoin.instance.probing import Probing
 from evenjoin.instance.tally import Kept, Tally, cell_counts, count_cells, heavy_keys
 from evenjoin.instance.verify import dirty_codes, key_values, same_keys
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.probe import Ranges, code_ranges, narrow, pair_chunks
+from evenjoin.kernels.probe import Ranges, band_ranges, code_ranges, in_time, narrow, pair_chunks
 from evenjoin.load.receipt import Intake, Receipt
 from evenjoin.load.report import HEAVY_KEYS
 from evenjoin.placement.place import stored_here
@@ -214,8 +214,12 @@ def _opposite(
 
 
 def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples) -> Iterator[tuple[I64, I64]]:
-    """Pairs (probing row, stored position) with equal keys, within the time bounds, and alive."""
+    """Pairs (probing row, stored position) with equal keys (or keys within the band), within the time bounds, alive."""
     probes, spec = mine.probes, work.spec
+    if mine.asked is not None:
+        found = narrow(None, probes, *band_ranges(stored.codes, *mine.asked), None)
+        yield from _pairs(work, instance, mine, run, stored, found, Doubt.NONE)
+        return
     groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
     if not stored.layout.codec.exact and len(groups):
@@ -237,6 +241,9 @@ def _pairs(
 ) -> Iterator[tuple[I64, I64]]:
     other = 1 - mine.side
     for rows, positions in pair_chunks(found, work.pair_limit):
+        if mine.checks_time and stored.times is not None:
+            keep = in_time(stored.times, mine.probes, rows, positions)
+            rows, positions = rows[keep], positions[keep]
         if run is not None and run.mask is not None:
             table = work.masks[run.mask]
             keep = stored_here(table, other, stored.codes[positions], stored.u[positions], instance)

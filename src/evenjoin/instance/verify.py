@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenjoin.kernels.band import float_of
 from evenjoin.kernels.hashing import from_ordered_int64, is_fixed_width, is_rebuildable, ordered_int64
 from evenjoin.spec import JoinSpec
 from evenjoin.state.layout import Tuples
@@ -64,6 +65,8 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
         values = [column.to_pylist() for column in key_values(spec, side, tuples, rows)]
     elif spec.key_types and is_rebuildable(spec.key_types[0]):
         values = [from_ordered_int64(tuples.codes[rows], spec.key_types[0]).to_pylist()]
+    elif spec.key_types and pa.types.is_floating(spec.key_types[0]):
+        values = [float_of(tuples.codes[rows]).tolist()]
     else:
         values = [tuples.codes[rows].tolist()]
     return [", ".join(map(str, key)) for key in zip(*values, strict=True)]

@@ -7,6 +7,9 @@ each distinct code is searched once, however hot it is, and the searches walk fo
     run     code  3 3 3 7 7 9          probe (7, times 20..30)
             time  1 5 9 2 25 4    ->   [4, 5)
 
+Without an equality a probe asks for a range of codes instead of one (`band_ranges`); times are not sorted across codes,
+so time bounds are then checked pair by pair (`in_time`).
+
 Cost O(distinct probe codes * log run + probes * log group), independent of how much is stored.
 """
 
@@ -66,6 +69,13 @@ def code_ranges(run: Codes, groups: Codes) -> tuple[I64, I64, I64]:
     return hit + first, start, np.searchsorted(run, wanted[hit], "right")
 
 
+def band_ranges(run: Codes, first: I64, last: I64) -> tuple[I64, I64, I64]:
+    """The same for closed ranges of codes: which of them find something in the sorted run, and where."""
+    start, stop = np.searchsorted(run, first, "left"), np.searchsorted(run, last, "right")
+    hits = np.flatnonzero(stop > start)
+    return hits, start[hits], stop[hits]
+
+
 def ranges(run_codes: Codes, run_times: I64 | None, probes: Probes, time_span: tuple[int, int] | None = None) -> Ranges:
     """Matching ranges of every probing row. `time_span` (least and greatest time of the run) spares searches."""
     groups, start, stop = code_ranges(run_codes, probes.codes[probes.starts[:-1]])
@@ -101,6 +111,17 @@ def bisect(values: I64, start: I64, stop: I64, needles: I64, side: str) -> I64:
         high[active] = np.where(right, high[active], middle)
         active = active[low[active] < high[active]]
     return low
+
+
+def in_time(run_times: I64, probes: Probes, rows: I64, positions: I64) -> npt.NDArray[np.bool_]:
+    """Which pairs have a stored time within the probing row's bounds. O(pairs)."""
+    times = run_times[positions]
+    keep = np.ones(len(rows), np.bool_)
+    if probes.low is not None:
+        keep &= times >= probes.low[rows]
+    if probes.high is not None:
+        keep &= times <= probes.high[rows]
+    return keep
 
 
 def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:

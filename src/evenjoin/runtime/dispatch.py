@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenjoin.errors import TableError
 from evenjoin.kernels.hashing import I64, Codes, positions
 from evenjoin.kernels.scatter import scatter
 from evenjoin.load.receipt import Intake
@@ -66,6 +67,8 @@ class Dispatcher:
     def __init__(
         self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int
     ) -> None:
+        if not suits(spec, table):
+            raise TableError(f"{table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._layouts, self._table = spec, layouts, table
         self._watermark, self._stream = watermark, stream
         self._ordinal = 0
@@ -162,6 +165,11 @@ class Dispatcher:
             (int(instance), batch.slice(start, stop - start))
             for instance, start, stop in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
         ]
+
+
+def suits(spec: JoinSpec, table: RoutingTable) -> bool:
+    """Whether all tuples that can match are taken by the same region: equal codes are, and one region takes all."""
+    return spec.equal_codes or len(table.regions) == 1
 
 
 def stream_of(batch: int, task: int) -> int:

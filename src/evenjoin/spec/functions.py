@@ -5,7 +5,7 @@
 * Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
 * Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add,
-  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64.
+  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64. For bands: capped, finite.
 * A string *literal* meets any type by being parsed; a string column meets only strings.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from evenjoin.kernels.band import capped_sum
 from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
 
@@ -176,6 +177,23 @@ def try_add(a: Datum, b: Datum) -> Datum:
         return pc.if_else(pc.equal(down, pc.less(b, 0)), total, pa.scalar(None, pa.int64()))
 
 
+def capped(*args: Datum) -> Datum:
+    """value * coefficient + ..., int64; beyond 2**62 the end of int64. For sums that order a band's state."""
+    values = args[0::2]
+    rows = next((len(v) for v in values if isinstance(v, pa.Array)), 0)
+    arrays = [v if isinstance(v, pa.Array) else pa.repeat(v, rows) for v in values]
+    total = capped_sum([(np.asarray(v.fill_null(0)), c.as_py()) for v, c in zip(arrays, args[1::2], strict=True)])
+    missing = np.zeros(rows, np.bool_)
+    for array in arrays:
+        missing |= np.asarray(array.is_null())
+    return pa.array(total, pa.int64(), mask=missing)
+
+
+def finite(x: Datum) -> Datum:
+    """A float, NULL where it is NaN or infinite."""
+    return pc.if_else(pc.is_finite(x), x, pa.scalar(None, x.type))
+
+
 def _negate(x: Datum) -> Datum:
     return pc.negate_checked(_signed(x, "-"))
 
@@ -228,6 +246,8 @@ OPERATORS: dict[str, Callable[..., Datum]] = {
     "wrap_subtract": pc.subtract,
     "wrap_multiply": pc.multiply,
     "wrap_negate": pc.negate,
+    "capped": capped,
+    "finite": finite,
     "negate": _negate,
     "abs": _absolute,
     "coalesce": _coalesce,

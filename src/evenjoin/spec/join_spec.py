@@ -4,13 +4,17 @@
                event_time="ts", watermark="30 seconds")
 
 Terms (all in time units, see window.py):
+* keys:     what the state is sorted and placed by. Tuples must have equal ones, or, with a band, keys that are near.
+* band:     low <= key of side 1 - key of side 0 <= high, for a join without an equality (see band.py). Such a join may
+            also have neither keys nor a band (`l.a <> r.a`): then all pairs are looked at.
 * order:    the int64 a side's state is sorted by within a key: the event time, else the first usable range's side.
 * low/high: low <= order(side 1) - order(side 0) <= high. Enforced by the probe, so it is not in the residual.
 * horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it.
 * lateness: a tuple at t is late once t + lateness <= watermark.
 With a window the engine replaces order by the window's start, once per window: low = high = 0, horizons are the size.
 
-Invariant: a pair is a result <=> filters, equal keys, low/high on order, residual. A tuple with a NULL order matches
+Invariant: a pair is a result <=> filters, equal keys or the band, low/high on order, residual. A tuple with a NULL key
+(but under <=>) matches nothing. A tuple with a NULL order matches
 nothing where low or high is set. Not here: the watermark itself, and everything that runs.
 """
 
@@ -21,7 +25,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from evenjoin.errors import ConditionError, SpecError
+from evenjoin.errors import SpecError
+from evenjoin.spec.band import Band, Drive, choose_band
 from evenjoin.spec.condition import Condition, read_condition
 from evenjoin.spec.event_time import EventTimes, read_event_times
 from evenjoin.spec.expr import Column, Expr
@@ -67,6 +72,12 @@ class JoinSpec:
     canonical: str
     late: str = "drop"
     watermark_policy: str = "min"
+    band: Band | None = None
+
+    @property
+    def equal_codes(self) -> bool:
+        """Only tuples with equal codes can match: by an equality, or by the start of their window."""
+        return self.window is not None or (self.band is None and bool(self.key_types))
 
     def fingerprint(self) -> dict[str, object]:
         """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart: not in it."""
@@ -123,15 +134,15 @@ def build_spec(
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
     condition = read_condition(on, scope)
-    _check_joinable(condition, times)
     order = choose_order(condition, times, scope)
+    drive = None if condition.keys or times.window else choose_band(condition, order.exprs, scope)
     outputs = read_select(select, scope)
-    residual = condition.residual_without(order.enforced)
-    sides = tuple(_side(i, condition, times, order, scope, residual, outputs) for i in range(len(schemas)))
+    residual = condition.residual_without((*order.enforced, *(drive.enforced if drive else ())))
+    sides = tuple(_side(i, condition, times, order, drive, scope, residual, outputs) for i in range(len(schemas)))
     return JoinSpec(
         sides=sides,
-        null_safe=tuple(key.null_safe for key in condition.keys),
-        key_types=tuple(key.type for key in condition.keys),
+        null_safe=(False,) if drive else tuple(key.null_safe for key in condition.keys),
+        key_types=(drive.type,) if drive else tuple(key.type for key in condition.keys),
         low=order.low,
         high=order.high,
         residual=residual,
@@ -142,6 +153,7 @@ def build_spec(
         canonical=condition.canonical,
         late=late,
         watermark_policy=watermark_policy,
+        band=drive.band if drive else None,
     )
 
 
@@ -161,19 +173,12 @@ def _check_supported(schemas: Mapping[str, pa.Schema], how: str) -> None:
         raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
 
 
-def _check_joinable(condition: Condition, times: EventTimes) -> None:
-    """The one place that asks for an equality or a window."""
-    if not condition.keys and times.window is None:
-        raise ConditionError(
-            "an equality between the sides (such as a.id = b.id) or a window is needed for now", condition.text
-        )
-
-
 def _side(
     index: int,
     condition: Condition,
     times: EventTimes,
     order: Order,
+    drive: Drive | None,
     scope: Scope,
     residual: Expr | None,
     outputs: Sequence[Output],
@@ -181,6 +186,8 @@ def _side(
     alias = scope.aliases[index]
     schema = scope.schemas[alias]
     keys = tuple(key.left if key.sides[0] == alias else key.right for key in condition.keys)
+    if drive is not None:
+        keys = (drive.keys[index],)
     after = [e for e in (residual, *(o.expr for o in outputs)) if e is not None]
     filter_ = condition.filter_of(alias)
     before = [e for e in (filter_, *keys, order.exprs[index]) if e is not None]

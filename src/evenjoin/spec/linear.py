@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
+from math import gcd, lcm
 from typing import Literal as TypingLiteral
 
 import pyarrow as pa
@@ -94,11 +94,9 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
     if len(sides) != 2 or len(by_side) != 2 or 0 in total.terms.values():
         return None
     coefficients = list(total.terms.values())
-    scale = (
-        Fraction(gcd(*(c.numerator for c in coefficients)))
-        if all(c.denominator == 1 for c in coefficients)
-        else Fraction(1)
-    )
+    denominator = lcm(*(c.denominator for c in coefficients))
+    whole = denominator == 1 or total.kind != "real"  # fractions of a float are not worth making whole
+    scale = Fraction(gcd(*(c.numerator for c in coefficients)), denominator) if whole else Fraction(1)
     right = by_side[sides[1]]
     factor = (
         scale if sum(right.values()) > 0 or (sum(right.values()) == 0 and next(iter(right.values())) > 0) else -scale

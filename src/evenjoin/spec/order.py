@@ -52,6 +52,8 @@ def choose_order(condition: Condition, times: EventTimes, scope: Scope) -> Order
     base: list[Expr | None] = [Column(f"{a}.{times.columns[a]}") if a in times.columns else None for a in scope.aliases]
     if times.window is not None:
         return Order(_as_time(base), 0, 0, ())
+    if not condition.keys and not times.columns:  # a band sorts the state, and nothing expires
+        return Order((None, None), None, None, ())
     candidates = [*condition.ranges, *(key.implied for key in condition.keys if key.implied is not None)]
     fitting = [r for r in candidates if _fits(r, base, scope)]
     if None in base:

@@ -37,7 +37,7 @@ def join(
     watermark: Duration | Mapping[str, Duration] | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
-    strategy: str | Strategy = "hash",
+    strategy: str | Strategy | None = None,
     instances: int | None = None,
     late: SparkLate = "drop",
     **settings: Any,
@@ -47,7 +47,8 @@ def join(
     event_time, watermark: column and allowed lateness per alias (or one for all). Without them nothing expires.
     window: `evenjoin.tumbling(...)` or `sliding(...)`: only tuples of the same window join.
     select: output expressions ("o.id", "t.taxi AS taxi"); without it one struct column per alias.
-    strategy, instances: how tuples are placed and on how many join tasks; may differ on a restart.
+    strategy, instances: how tuples are placed and on how many join tasks; may differ on a restart. Without a strategy
+    it is "hash", or "random" for a condition without an equality.
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
     Further settings: layout ("shared" or "split"), idle_timeout, watermark_policy ("min" or "max"), sub_window,
     merge_budget, pair_limit.
