@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -155,18 +155,19 @@ def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
     return [table.slice(a, b - a) for a, b in pairwise(edges)]
 
 
-def routing_tables(sides: int = 2, max_instances: int = 5) -> Any:
-    """Hypothesis strategy: valid tables of any mixture of regions and topologies."""
+def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any") -> Any:
+    """Hypothesis strategy: valid tables of any mixture of regions and topologies, or of one region for all tuples."""
     from hypothesis import strategies as st
 
     @st.composite
     def tables(draw: Any) -> RoutingTable:
         instances = draw(st.integers(1, max_instances))
-        buckets = draw(st.integers(1, 6))
-        regions = [Region(Buckets((b,)), draw(_topologies(sides, instances))) for b in range(buckets)]
-        codes = draw(st.lists(st.integers(0, 8), unique=True, max_size=4))
-        regions += [Region(Keys((c,)), draw(_topologies(sides, instances))) for c in codes]
-        return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(regions), "drawn"))
+        buckets = draw(st.integers(1, 6)) if regions == "any" else 1
+        drawn = [Region(Buckets((b,)), draw(_topologies(sides, instances))) for b in range(buckets)]
+        if regions == "any":
+            codes = draw(st.lists(st.integers(0, 8), unique=True, max_size=4))
+            drawn += [Region(Keys((c,)), draw(_topologies(sides, instances))) for c in codes]
+        return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(drawn), "drawn"))
 
     return tables()
 

@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from evenjoin.testing import Crash
+
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
 
 CONDITIONS = [
@@ -53,3 +55,29 @@ def batches(draw: Any, data: dict[str, pa.Table], max_batches: int = 4) -> list[
         for alias, table in data.items()
     }
     return [{alias: part[i] for alias, part in parts.items()} for i in range(cuts + 1)]
+
+
+def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], list[int]]:
+    """Spark's rule, tuple by tuple: late if t <= least over sides of (greatest t of earlier batches) - delay."""
+    schema = parts[0]["l"].schema
+    tops = {"l": None, "r": None}
+    kept, dropped = {"l": [], "r": []}, {"l": 0, "r": 0}
+    mark = None
+    for part in parts:
+        for alias, table in part.items():
+            for row in table.to_pylist():
+                is_late = mark is not None and row["t"] is not None and row["t"] <= mark
+                dropped[alias] += is_late
+                if not is_late:
+                    kept[alias].append(row)
+        for alias, table in part.items():
+            tops[alias] = max([t for t in [tops[alias], *table["t"].to_pylist()] if t is not None], default=None)
+        if None not in tops.values():
+            new = min(tops.values()) - delay
+            mark = new if mark is None else max(mark, new)
+    return {a: pa.Table.from_pylist(rows, schema) for a, rows in kept.items()}, [dropped["l"], dropped["r"]]
+
+
+STEPS = [Crash(s) for s in ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")]
+STEPS += [Crash(s, i) for s in ("sealed", "joined", "receipt") for i in (0, 1)]
+"""Every place a run can die at."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import CONDITIONS, SCHEMA, batches, sides
+from streams import CONDITIONS, SCHEMA, STEPS, batches, sides, without_late
 
 import evenjoin
 from evenjoin.errors import TableError
@@ -20,7 +20,7 @@ from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
-from evenjoin.testing import Crash, Fixed, brute_force, multiset, routing_tables, run_stream
+from evenjoin.testing import Fixed, brute_force, multiset, routing_tables, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -129,29 +129,9 @@ def test_3_same_answer_minus_late_tuples(data, delay, instances, more):
     with evenjoin.local(SCHEMAS, condition, instances=instances, **options) as join:
         results = [join.process(batch) for batch in parts]
         late = join.progress()["total"]["late"]
-    in_time, dropped = _without_late(parts, delay)
+    in_time, dropped = without_late(parts, delay)
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, **options), in_time)
     assert late == dropped
-
-
-def _without_late(parts, delay):
-    """Spark's rule, tuple by tuple: late if t <= least over sides of (greatest t of earlier batches) - delay."""
-    tops = {"l": None, "r": None}
-    kept, dropped = {"l": [], "r": []}, {"l": 0, "r": 0}
-    mark = None
-    for part in parts:
-        for alias, table in part.items():
-            for row in table.to_pylist():
-                is_late = mark is not None and row["t"] is not None and row["t"] <= mark
-                dropped[alias] += is_late
-                if not is_late:
-                    kept[alias].append(row)
-        for alias, table in part.items():
-            tops[alias] = max([t for t in [tops[alias], *table["t"].to_pylist()] if t is not None], default=None)
-        if None not in tops.values():
-            new = min(tops.values()) - delay
-            mark = new if mark is None else max(mark, new)
-    return {a: pa.Table.from_pylist(rows, SCHEMA) for a, rows in kept.items()}, [dropped["l"], dropped["r"]]
 
 
 @many
@@ -199,10 +179,6 @@ def _can_match(condition, alias, row):
     if ("name = r.name" in condition and row["name"] is None) or ("l.k = r.k" in condition and row["k"] is None):
         return False
     return not ("t" in condition.replace("TRUE", "").split() or ".t" in condition) or row["t"] is not None
-
-
-STEPS = [Crash(s) for s in ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")]
-STEPS += [Crash(s, i) for s in ("sealed", "joined", "receipt") for i in (0, 1)]
 
 
 @many
