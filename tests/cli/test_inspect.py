@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
@@ -66,6 +68,7 @@ def test_history_can_be_cut_and_keys_shown(checkpoint: Path) -> None:
     document = json.loads(run("inspect", checkpoint, "--json", "--batches", 2, "--show-keys").stdout)
     assert [line["batch"] for line in document["history"]] == [2, 3]
     assert document["heaviest_keys"][0]["name"] == "7"
+    assert document["heaviest_keys"][0]["share"] == pytest.approx(13 / 26)
     assert "Heaviest keys" in run("inspect", checkpoint, "--show-keys").output
 
 
@@ -78,6 +81,48 @@ def test_a_restart_on_other_instances_shows_as_a_migration(checkpoint: Path) -> 
     assert [event["batch"] for event in document["migrations"]] == [4]
     assert len(document["instances"]) == 2
     assert "->" in run("inspect", checkpoint).output
+
+
+@pytest.fixture
+def rebalanced(tmp_path: Path) -> Path:
+    """FastJoin without guards: the hot keys share a unit at first, and one leaves it."""
+    folder = tmp_path / "fast"
+    rng = np.random.default_rng(7)
+    with evenjoin.local(
+        {"l": SCHEMA, "r": SCHEMA}, ON, event_time="ts", watermark="0 seconds", instances=3, checkpoint=folder,
+        strategy="fastjoin", cooldown=0, min_work=0,
+    ) as join:  # fmt: skip
+        for second in range(6):
+            join.process({side: rows((rng.zipf(1.3, 400) % 50).tolist(), second) for side in "lr"})
+    return folder
+
+
+def test_every_rebalance_is_told_with_why_and_what_it_cost(rebalanced: Path) -> None:
+    """--migrations: one line per rebalance with the figures of the log; --json has the same."""
+    events = json.loads(run("inspect", rebalanced, "--json").stdout)["migrations"]
+    assert events
+    for event in events:
+        assert event["why"] == "imbalance"
+        assert event["imbalance_before"] > 2.2
+        assert event["imbalance_forecast"] < event["imbalance_before"]
+        assert event["tuples"] > 0
+        assert {"bytes", "pause_ms", "planner_ms", "imbalance_after"} <= set(event)
+    text = run("inspect", rebalanced, "--migrations").output
+    table = text[text.index("Migrations") :]
+    assert all(word in table for word in ("why", "forecast", "pause ms", "planner ms"))
+    for event in events:
+        assert f"{event['imbalance_before']:,.2f}" in table
+        assert f"{event['tuples']:,}" in table
+
+
+def test_a_change_that_was_asked_for_has_no_forecast_and_no_migration_says_so(checkpoint: Path) -> None:
+    """Dashes for what nobody planned; a word where the table would be empty."""
+    assert "None in the log" in run("inspect", checkpoint, "--migrations").output
+    sides = {"l": SCHEMA, "r": SCHEMA}
+    with evenjoin.local(sides, ON, event_time="ts", watermark="0 seconds", instances=2, checkpoint=checkpoint) as join:
+        join.process({"l": rows([1], 13)})
+    text = run("inspect", checkpoint, "--migrations").output
+    assert re.search(r"4\s+asked for\s+-\s+-", text)
 
 
 def test_verify_reads_every_segment(checkpoint: Path) -> None:

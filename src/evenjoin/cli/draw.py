@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -47,14 +48,36 @@ def instances_table(totals: Sequence[InstanceTotal]) -> Table:
 
 
 def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], names: Sequence[str]) -> Table:
-    """The heaviest keys under the given names."""
-    table = plain_table(title, *aliases, "results", "")
+    """The heaviest keys under the given names, with their share of all arrivals."""
+    table = plain_table(title, *aliases, "share", "results", "")
     table.columns[-1].justify = "left"
     top = max((key.results for key in keys), default=0)
     for key, name in zip(keys, names, strict=True):
-        counts = [f"{count:,}" for count in key.arrived]
-        table.add_row(name, *counts, f"{key.results:,}", f"[magenta]{bar(key.results, top, BAR // 2)}[/]")
+        counts = [*(f"{count:,}" for count in key.arrived), f"{key.share:.1%}", f"{key.results:,}"]
+        table.add_row(name, *counts, f"[magenta]{bar(key.results, top, BAR // 2)}[/]")
     return table
+
+
+def migrations_table(events: Sequence[dict[str, Any]]) -> Table:
+    """One line per rebalance: why, what it was to bring and brought, what moved, what it cost. Dashes: not planned."""
+    table = plain_table("batch", "why", "before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms")
+    for event in events:
+        imbalances = (f"imbalance_{when}" for when in ("before", "forecast", "after"))
+        table.add_row(
+            str(event["batch"]),
+            event["why"],
+            *(number(event.get(name), 2) for name in imbalances),
+            number(event["tuples"], 0),
+            size(event.get("bytes", 0)),
+            number(event.get("pause_ms"), 1),
+            number(event.get("planner_ms"), 1),
+        )
+    return table
+
+
+def number(value: float | None, digits: int) -> str:
+    """A figure with thousands separated; a dash for one that is not known."""
+    return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def size(count: float) -> str:

@@ -42,11 +42,13 @@ class InstanceTotal:
 
 @dataclass(frozen=True, slots=True)
 class KeyTotal:
-    """One heavy key over the history. Counts are lower bounds: a batch reports only its heaviest keys."""
+    """One heavy key over the history. Counts are lower bounds: a batch reports only its heaviest keys. `share` is that
+    of the arrivals of all sides over the history."""
 
     name: str
     arrived: tuple[int, ...]
     results: int
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,9 @@ def heaviest(reports: Sequence[LoadReport], count: int) -> list[KeyTotal]:
         results[key.name] += key.matches
         sums = arrived.setdefault(key.name, [0] * len(key.arrived))
         arrived[key.name] = [a + b for a, b in zip(sums, key.arrived, strict=True)]
+    rows = max(sum(side.rows for report in reports for side in report.intake), 1)
     names = sorted(arrived, key=lambda name: (-sum(arrived[name]), name))[:count]
-    return [KeyTotal(name, tuple(arrived[name]), results[name]) for name in names]
+    return [KeyTotal(name, tuple(arrived[name]), results[name], sum(arrived[name]) / rows) for name in names]
 
 
 def _open(location: str | Path) -> Folder:

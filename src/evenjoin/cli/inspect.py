@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from evenjoin.cli.draw import bar, instances_table, keys_table, plain_table, size
+from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, plain_table, size
 from evenjoin.cli.history import History, heaviest, instance_totals, read_history, verify_segments
 from evenjoin.commit.log import Commit
 from evenjoin.placement.table import Keys
@@ -27,9 +27,15 @@ from evenjoin.placement.table import Keys
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 @click.option("--batches", default=20, type=click.IntRange(1), show_default=True, help="Length of the load history.")
 @click.option("--show-keys", is_flag=True, help="Name the heaviest keys; they may be private.")
+@click.option("--migrations", "show_migrations", is_flag=True, help="Every rebalance: why, what moved, what it cost.")
 @click.option("--verify", is_flag=True, help="Read every segment and check its size and checksum.")
-def inspect(checkpoint: str, as_json: bool, batches: int, show_keys: bool, verify: bool) -> None:
-    """Show what the checkpoint of a join holds: CHECKPOINT is its folder or URI."""
+def inspect(
+    checkpoint: str, as_json: bool, batches: int, show_keys: bool, show_migrations: bool, verify: bool
+) -> None:  # fmt: skip
+    """Show what the checkpoint of a join holds: CHECKPOINT is its folder or URI.
+
+    The JSON document always has the migrations.
+    """
     history = read_history(checkpoint)
     verified = verify_segments(checkpoint, history) if verify else None
     if as_json:
@@ -43,7 +49,11 @@ def inspect(checkpoint: str, as_json: bool, batches: int, show_keys: bool, verif
     console.print("\n[bold]Load[/]", instances_table(instance_totals(history.reports)), sep="\n")
     console.print("\n[bold]Segments[/]", segments_table(history), sep="\n")
     console.print(f"\n[bold]History[/] (last {batches} batches)", history_table(history, batches), sep="\n")
-    for event in migrations(history.commits):
+    if show_migrations:
+        console.print(
+            "\n[bold]Migrations[/] (imbalance before, forecast and after)", migrations_part(history.commits), sep="\n"
+        )
+    for event in () if show_migrations else migrations(history.commits):
         console.print(f"batch {event['batch']}: {event['from']} -> {event['to']}, {event['tuples']:,} tuples moved")
     if show_keys:
         keys = heaviest(history.reports, 10)
@@ -99,6 +109,12 @@ def history_table(history: History, batches: int) -> Table:
         ]
         table.add_row(str(line["batch"]), *counts, *shape)
     return table
+
+
+def migrations_part(commits: Sequence[Commit]) -> Table | str:
+    """The table of all rebalances, or that there are none."""
+    events = migrations(commits)
+    return migrations_table(events) if events else "None in the log."
 
 
 def as_document(location: str, history: History, batches: int, show_keys: bool, verified: int | None) -> dict[str, Any]:
