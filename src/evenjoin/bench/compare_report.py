@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -84,16 +84,18 @@ def measure_columns(comparison: Comparison) -> list[str]:
     return ["", *(f"{name} (<= {threshold:g})" for name, threshold in comparison.planners.items())]
 
 
-def measure_rows(comparison: Comparison, within: str, over: str) -> list[list[str]]:
+def measure_rows(
+    comparison: Comparison, within: str, over: str, clean: Callable[[str], str] = str
+) -> list[list[str]]:  # fmt: skip
     """Each run by each planner's measure: mean (last), in the format for a last value within or over the threshold."""
     rows = []
     for run in comparison.runs:
         if run.trace is None:
             continue
-        row = [run.name]
+        row = [clean(run.name)]
         for name, threshold in comparison.planners.items():
             values = run.trace.measures[name]
-            text = f"{_mean(values):,.2f} ({values[-1]:,.2f})"
+            text = clean(f"{_mean(values):,.2f} ({values[-1]:,.2f})")
             row.append((within if values[-1] <= threshold else over).format(text))
         rows.append(row)
     return rows
@@ -145,7 +147,7 @@ def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
         for name, data in pictures.items()
     )
     within, over = '<span class="within">{}</span>', '<span class="over">{}</span>'
-    measures = _html(measure_columns(comparison), measure_rows(comparison, within, over), "raw")
+    measures = _html(measure_columns(comparison), measure_rows(comparison, within, over, escape), "raw")
     moved = migration_rows(comparison)
     where = ", ".join(f"{name} {value}" for name, value in machine().items())
     return f"""<!doctype html>

@@ -1,0 +1,204 @@
+"""A comparison says what its runs were: figures by hand, no Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+import evenjoin
+from evenjoin.bench import compare as module
+from evenjoin.bench.compare import NATIVE, Comparison, Plan, Run, Trace, compare, job_of, read_trace
+from evenjoin.bench.compare_plots import plots
+from evenjoin.bench.compare_report import COLUMNS, agreement, as_document, cells, page, save, show
+from evenjoin.bench.cpu import Usage
+from evenjoin.bench.jobs import Job, JobError, Outcome
+from evenjoin.bench.skewed import Size, workload
+from evenjoin.bench.workloads import ZIPF_SCHEMA
+
+MOVED: dict[str, Any] = {
+    "batch": 2, "why": "imbalance", "from": "fastjoin on 2", "to": "fastjoin on 2", "imbalance_before": 9.5,
+    "imbalance_forecast": 2.0, "imbalance_after": 2.1, "planner_ms": 1.25, "forecast_tuples": 1200, "tuples": 1234,
+    "bytes": 56789, "pause_ms": 40.0, "busy_after": 1.1,
+}  # fmt: skip
+
+
+def outcome(system: str = "evenjoin", ms: float = 100.0, results: int = 4_000) -> Outcome:
+    batch_ms = () if system == "duckdb" else (9 * ms, 9 * ms, ms, 2 * ms)
+    return Outcome(system, 1_000, results, Usage(1.0), batch_ms)  # type: ignore[arg-type]
+
+
+def run(name: str, measures: dict[str, tuple[float, ...]], *migrations: dict[str, Any]) -> Run:
+    trace = Trace((5.0, 4.0, 1.5, 1.7), measures, ("even",) * 4, migrations, (10.0, 30.0), (7, 21), (5, 6))
+    return Run(name, outcome(), {"fastjoin": 2.2}.get(name), trace)
+
+
+def comparison() -> Comparison:
+    hashed = run("hash", {"hash": (1.9, 1.8, 1.9, 1.8), "fastjoin": (9.0, 9.0, 9.5, 10.5)})
+    fast = run("fastjoin", {"fastjoin": (9.0, 9.5, 2.1, 2.0)}, MOVED)
+    native = Run(NATIVE, outcome("spark-hdfs", ms=1_000.0))
+    found = workload("G21", Size(rows=100, batches=4))
+    return Comparison(found, 2, outcome("duckdb"), (hashed, fast, native))
+
+
+def test_a_row_has_every_figure_and_a_dash_for_what_a_system_does_not_know() -> None:
+    """Times and busy time are of the warm batches, throughput and the own measure of all of them."""
+    hashed, fast, native = (dict(zip(COLUMNS, cells(run), strict=True)) for run in comparison().runs)
+    assert fast == {
+        "": "fastjoin", "results/s": "1,905", "rows/s": "476", "batch ms p50": "150", "p99": "199",
+        "busy mean": "1.60", "max": "1.70", "own mean": "5.65", "last": "2.00", "threshold": "2.2",
+        "migrated": "1,234", "rebalances": "1", "pause ms": "40",
+    }  # fmt: skip
+    assert (hashed["threshold"], hashed["migrated"], hashed["rebalances"]) == ("-", "0", "0")
+    assert (native["batch ms p50"], native["busy mean"], native["pause ms"]) == ("1,500", "-", "-")
+
+
+def test_the_table_shows_that_hash_stays_above_the_threshold_of_another() -> None:
+    """Every run by every planner's measure: hash is over FastJoin's theta, FastJoin is not."""
+    console = Console(record=True, width=160, force_terminal=True, color_system="standard")
+    show(comparison(), console)
+    coloured = console.export_text(styles=True, clear=False)
+    assert re.search(r"31m\s*9.50 \(10.50\)", coloured)
+    assert re.search(r"32m\s*5.65 \(2.00\)", coloured)
+    text = console.export_text()
+    assert "fastjoin (<= 2.2)" in text
+    assert "All agree with DuckDB's batch join: 1,000 rows, 4,000 results" in text
+
+
+@pytest.mark.parametrize("wrong", ["a strategy", "Spark", "the rows"])
+def test_counts_that_differ_are_seen(wrong: str) -> None:
+    """One result or one row off, whoever it is, and the counts do not agree."""
+    found = comparison()
+    runs = list(found.runs)
+    at = {"a strategy": 1, "Spark": 2, "the rows": 0}[wrong]
+    off = {"rows": 999} if wrong == "the rows" else {"results": 3_999}
+    runs[at] = replace(runs[at], outcome=replace(runs[at].outcome, **off))
+    assert found.counts_agree
+    assert not replace(found, runs=tuple(runs)).counts_agree
+    assert "do not agree" in agreement(replace(found, runs=tuple(runs)))
+
+
+def test_files_are_json_plots_and_one_page_that_loads_nothing(tmp_path: Path) -> None:
+    """The page holds the pictures themselves, the table and the migrations."""
+    paths = save(comparison(), tmp_path / "deep" / "out")
+    names = {path.name for path in paths}
+    assert names == {
+        "compare.json", "compare.html", "imbalance.png", "batch-time.png", "load.png", "own-imbalance.png"
+    }  # fmt: skip
+    assert all((tmp_path / "deep" / "out" / name).stat().st_size > 500 for name in names)
+    html = (tmp_path / "deep" / "out" / "compare.html").read_text()
+    assert html.count("data:image/png;base64,") == 4
+    assert not re.search(r'(src|href)="(?!data:)', html)
+    for text in ("1,905", "1,234", "9.50", "imbalance", "G21", "Spark&#x27;s own", 'class="over"'):
+        assert text in html
+    saved = json.loads((tmp_path / "deep" / "out" / "compare.json").read_text())
+    assert saved["counts_agree"] is True
+    assert saved["thresholds"] == {"fastjoin": 2.2}
+    assert [entry["name"] for entry in saved["runs"]] == ["hash", "fastjoin", NATIVE]
+    assert saved["runs"][1]["migrated"] == 1234
+    assert saved["runs"][1]["trace"]["migrations"][0]["pause_ms"] == 40.0
+
+
+def test_what_a_user_writes_is_escaped() -> None:
+    """A name with markup in it does not become markup."""
+    found = comparison()
+    odd = replace(found.runs[1], name="<b>x</b>", threshold=None)
+    odd = replace(odd, trace=replace(odd.trace, measures={"<b>x</b>": (1.0,) * 4}))  # type: ignore[arg-type]
+    html = page(replace(found, runs=(odd,)), {})
+    assert "<b>x</b>" not in html
+    assert "&lt;b&gt;x&lt;/b&gt;" in html
+
+
+def test_json_has_null_for_what_is_no_number() -> None:
+    """NaN and infinity are not JSON."""
+    found = comparison()
+    odd = replace(found.runs[0], trace=replace(found.runs[0].trace, busy=(nan, inf, nan, nan)))  # type: ignore[arg-type]
+    document = as_document(replace(found, runs=(odd,)))
+    assert document["runs"][0]["trace"]["busy"] == [None] * 4
+    json.dumps(document, allow_nan=False)
+
+
+def test_plots_without_planners_or_with_one_batch() -> None:
+    """Spark alone, or a single batch, still gives pictures."""
+    found = comparison()
+    alone = plots(replace(found, runs=(found.runs[2],)))
+    assert set(alone) == {"imbalance", "batch-time", "load"}
+    assert all(data.startswith(b"\x89PNG") for data in alone.values())
+
+
+def test_strategies_without_a_planner_run_with_counts(tmp_path: Path) -> None:
+    """So that the others' measures can be asked of their reports; planners ask for what they need themselves."""
+    plan = Plan(workload("G22"), ("hash", "djb", NATIVE), 8, tmp_path)
+    jobs = {system: job_of(plan, system, {"l": "a", "r": "b"}, tmp_path) for system in (*plan.systems, "duckdb")}
+    assert [job.system for job in jobs.values()] == ["evenjoin", "evenjoin", "spark-hdfs", "duckdb"]
+    assert jobs["hash"].options == {"track": 128}
+    assert jobs["djb"].options == {}
+    assert plan.strategies == ("hash", "djb")
+
+
+def joined(folder: Path, strategy: str, **settings: Any) -> None:
+    """Six skewed batches on the embedded engine."""
+    rng = np.random.default_rng(7)
+    on = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
+    with evenjoin.local(
+        {"l": ZIPF_SCHEMA, "r": ZIPF_SCHEMA}, on, event_time="ts", watermark="0 seconds", instances=3,
+        checkpoint=folder, strategy=strategy, **settings,
+    ) as join:  # fmt: skip
+        for second in range(6):
+            keys = [rng.zipf(1.3, 400) % 50 for _ in "lr"]
+            ts = pa.array([second * 1_000_000] * 400, ZIPF_SCHEMA.field("ts").type)
+            tables = [pa.table([key, ts, key, np.arange(400)], schema=ZIPF_SCHEMA) for key in keys]
+            join.process(dict(zip("lr", tables, strict=True)))
+
+
+def test_a_trace_is_what_the_commits_hold(tmp_path: Path) -> None:
+    """Own imbalance as the planner saw it, every migration, and totals per instance; hash by FastJoin's measure too."""
+    joined(tmp_path / "fast", "fastjoin", cooldown=0, min_work=0)
+    joined(tmp_path / "hash", "hash", track=128)
+    fast = read_trace(tmp_path / "fast", "fastjoin", ("hash", "fastjoin"))
+    hashed = read_trace(tmp_path / "hash", "hash", ("hash", "fastjoin"))
+    assert set(fast.measures) == {"fastjoin"}
+    assert set(hashed.measures) == {"hash", "fastjoin"}
+    assert fast.migrations
+    assert [event["imbalance_after"] for event in fast.migrations] == [
+        fast.measures["fastjoin"][event["batch"]] for event in fast.migrations
+    ]
+    assert fast.measures["fastjoin"][0] == hashed.measures["fastjoin"][0]
+    assert np.mean(fast.measures["fastjoin"][2:]) < np.mean(hashed.measures["fastjoin"][2:])
+    assert len(fast.busy) == len(fast.verdicts) == 6
+    assert sum(fast.work_by_instance) == sum(hashed.work_by_instance) > 0
+    assert sum(fast.stored_by_instance) == sum(hashed.stored_by_instance)
+    assert "rebalance" in fast.verdicts
+
+
+def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each repetition starts from an empty checkpoint; data and checkpoints are gone at the end, whatever happens."""
+    speeds = iter([300.0, 100.0, 200.0])
+
+    def fake(job: Job, folder: Path, timeout_s: float) -> Outcome:
+        assert not Path(job.checkpoint).exists()
+        if job.system == "duckdb":
+            return outcome("duckdb")
+        joined(Path(job.checkpoint), job.strategy, track=128)
+        return outcome(ms=next(speeds))
+
+    monkeypatch.setattr(module, "run_job", fake)
+    told: list[tuple[str, int]] = []
+    plan = Plan(workload("G11", Size(rows=20, batches=4)), ("hash",), 3, tmp_path / "out", repeat=3)
+    found = compare(plan, lambda name, done: told.append((name, done)))
+    assert found.runs[0].outcome.batch_ms[2] == 100.0
+    assert list((tmp_path / "out").glob("run-*")) == []
+    assert ("writing the files", 4) in told
+    assert ("hash", 0) in told
+    monkeypatch.setattr(module, "run_job", lambda *_: (_ for _ in ()).throw(JobError("no Java")))
+    with pytest.raises(JobError, match="no Java"):
+        compare(plan)
+    assert list((tmp_path / "out").glob("run-*")) == []
