@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#555555", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DPI = 110
+LINEAR_UP_TO = 4.0
 
 
 def plots(comparison: Comparison) -> dict[str, bytes]:
@@ -54,7 +55,7 @@ def batch_time_plot(comparison: Comparison) -> Figure:
         axes.plot(ms, color=_colour(number), label=run.name, marker=".")
         at = [event["batch"] for event in run.migrations if event["batch"] < len(ms)]
         axes.plot(at, [ms[batch] for batch in at], "v", color=_colour(number), markersize=9)
-    axes.set_yscale("log")
+    _log_if_wide(axes)
     _label(axes, "Batch time (triangles: with a migration)", "batch", "ms")
     return figure
 
@@ -68,7 +69,6 @@ def load_plot(comparison: Comparison) -> Figure:
         busy = np.array(run.trace.busy_ms_by_instance if run.trace else ()) / 1000
         at = np.arange(len(busy)) + (place - (len(runs) - 1) / 2) * width
         axes.bar(at, busy, width, color=_colour(number), label=run.name)
-    axes.set_xticks(range(comparison.instances))
     _label(axes, "Load per instance", "instance", "busy s")
     return figure
 
@@ -79,10 +79,11 @@ def own_imbalance_plot(comparison: Comparison) -> Figure:
     for axes, (planner, threshold) in zip(panels, comparison.planners.items(), strict=True):
         for number, run in enumerate(comparison.runs):
             if run.trace:
-                wide = 2.2 if run.name == planner else 0.9
-                axes.plot(run.trace.measures[planner], color=_colour(number), label=run.name, linewidth=wide)
+                wide, layer = (2.4, 2) if run.name == planner else (1.0, 3)
+                values = run.trace.measures[planner]
+                axes.plot(values, color=_colour(number), label=run.name, linewidth=wide, zorder=layer)
         axes.axhline(threshold, color="red", linewidth=1.0, linestyle="--", label=f"threshold {threshold:g}")
-        axes.set_yscale("log")
+        _log_if_wide(axes)
         _label(axes, f"By the measure of {planner}", "batch", "imbalance")
     return figure
 
@@ -98,12 +99,29 @@ def _figure(panels: int) -> tuple[Figure, list[Axes]]:
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)
+
+
+def _log_if_wide(axes: Axes) -> None:
+    """A logarithmic axis for values that differ much, with labels in plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()] or [np.zeros(0)])
+    values = values[np.isfinite(values)]
+    if len(values) and values.min() > 0 and values.max() > LINEAR_UP_TO * values.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter("{x:,g}")
 
 
 def _colour(number: int) -> str:

@@ -49,15 +49,14 @@ img { max-width: 100% } code { background: #f4f4f4; padding: .1rem .3rem }
 def save(comparison: Comparison, folder: Path) -> list[Path]:
     """Write compare.json, the plots and compare.html; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "compare.json"  # first: it is what took the time, whatever becomes of the pictures
+    record.write_text(json.dumps(as_document(comparison), indent=2, allow_nan=False) + "\n")
     pictures = plots(comparison)
-    contents = {
-        "compare.json": (json.dumps(as_document(comparison), indent=2, allow_nan=False) + "\n").encode(),
-        **{f"{name}.png": data for name, data in pictures.items()},
-        "compare.html": page(comparison, pictures).encode(),
-    }
-    for name, data in contents.items():
-        (folder / name).write_bytes(data)
-    return [folder / name for name in contents]
+    for name, data in pictures.items():
+        (folder / f"{name}.png").write_bytes(data)
+    whole = folder / "compare.html"
+    whole.write_text(page(comparison, pictures), encoding="utf-8")
+    return [record, *(folder / f"{name}.png" for name in pictures), whole]
 
 
 def show(comparison: Comparison, console: Console) -> None:
