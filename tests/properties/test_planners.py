@@ -3,9 +3,6 @@ migration moves what `diff` says and nothing else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -13,59 +10,21 @@ from hypothesis import strategies as st
 from streams import CONDITIONS, SCHEMA, batches, sides
 
 import evenjoin
-from evenjoin.placement import check, diff
+from capricious import EAGER, Capricious
+from evenjoin.placement import diff, stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
-from evenjoin.strategies.base import resolve
-from evenjoin.strategies.edit import Edit
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
 SELECT = ["l.id AS a", "r.id AS b", "l.k", "r.name", "r.t AS rt"]
-EAGER = [
-    "fastjoin(theta=1.01)", "fastjoin(theta=1.01, selector=safit)", "djb(theta_max=0.01)", "lsstream(alpha=0.01)",
-    "readj(theta=0.01, sigma=0.001)",
-]  # fmt: skip
 UNGUARDED = {"cooldown": 0, "min_gain": 0, "min_work": 0}
 layout_of = st.sampled_from(["shared", "split"])
 hundreds = settings(max_examples=200, deadline=None)
-
-
-@dataclass(frozen=True)
-class Capricious:
-    """Lets another planner plan after each batch, in a given order, however even the load is; and when that one has no
-    better table, moves and splits a few keys and buckets at random. Tracks nothing itself, so no guard stops it."""
-
-    names: tuple[str, ...]
-    seed: int = 0
-
-    origin, threshold, tracked = "capricious", -1.0, 0
-
-    def initial(self, instances, sides, layout):
-        return resolve("djb").initial(instances, sides, layout)
-
-    def load(self, items, table):
-        return resolve("djb").load(items, table)
-
-    def imbalance(self, items, table):
-        return resolve("djb").imbalance(items, table)
-
-    def plan(self, report, items, table):
-        planned = resolve(self.names[report.batch % len(self.names)]).plan(report, items, table)
-        return check(planned) if planned is not None else self._shuffled(report, items, table)
-
-    def _shuffled(self, report, items, table):
-        rng = np.random.default_rng((self.seed, report.batch))
-        edit = Edit(table)
-        for code in rng.choice(items.code[items.is_key], min(2, items.is_key.sum()), replace=False).tolist():
-            units = rng.permutation(table.instances)[: rng.integers(1, table.instances + 1)].tolist()
-            edit.move_key(code, int(rng.integers(2)), tuple(units), tuple(rng.integers(1, 4, len(units)).tolist()))
-        edit.move_bucket(int(rng.integers(table.buckets)), int(rng.integers(2)), (int(rng.integers(table.instances)),))
-        return edit.table()
 
 
 @hundreds
@@ -110,8 +69,6 @@ def _entering(join, folder, commit):
         tuples = segments.read(side, run)
         living = tuples
         if run.mask is not None:
-            from evenjoin.placement.place import stored_here
-
             mask = stored_here(join._driver.table_named(run.mask), side, tuples.codes, tuples.u, instance)
             living = tuples.take(mask.nonzero()[0])
         total += len(diff(old, new, side, living.codes, living.u).enter_row)

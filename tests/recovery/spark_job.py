@@ -1,6 +1,6 @@
 """A join on real Spark in a process of its own, that dies where it is told to.
 
-    python spark_job.py FOLDER INSTANCES [--kill driver:STEP:BATCH | worker:STEP:BATCH | random:SEED:COUNT] ...
+    python spark_job.py FOLDER INSTANCES [driver:STEP:BATCH | worker:STEP:BATCH | random:SEED:COUNT] ...
 
 FOLDER holds the streams `l` and `r`; output goes to FOLDER/out, the checkpoint to FOLDER/ck. Each kill happens once:
 a marker file remembers it, so a restart of the same command goes on past it.
@@ -8,6 +8,9 @@ a marker file remembers it, so a restart of the same command goes on past it.
 * driver:STEP:BATCH  os._exit in the driver at that step of the commit story
 * worker:STEP:BATCH  os._exit in a Python worker; Spark retries the task (local[2,4])
 * random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
+
+The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
+it can. BATCH -1 is the first time the step is reached.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ class Kill:
         self.step, self.batch = step, batch
 
     def __call__(self, name: str, batch: int) -> None:
-        if name == self.step and batch == self.batch:
+        if name == self.step and self.batch in (batch, -1):
             try:
                 self.marker.touch(exist_ok=False)
             except FileExistsError:
@@ -93,6 +96,10 @@ def main() -> None:
         watermark="1 second",
         select=["l.id AS a", "r.id AS b", "l.ts"],
         instances=instances,
+        strategy=os.environ.get("STRATEGY", "hash"),
+        cooldown=0,
+        min_gain=0,
+        min_work=0,
         step=step,
         worker_step=worker_step,
     )

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evenjoin.commit.log import CommitLog
+from evenjoin.state.files import open_folder
 from spark_streams import write_batches
 
 pytestmark = pytest.mark.spark
@@ -33,17 +35,17 @@ def streams(folder: Path, batches: int, rows: int = 400) -> None:
         write_batches(folder / alias, tables)
 
 
-def begin(folder: Path, instances: int, *kills: str) -> subprocess.Popen:
+def begin(folder: Path, instances: int, *kills: str, strategy: str = "hash") -> subprocess.Popen:
     """Start the job in a process group of its own; what it prints goes to FOLDER/log."""
     command = [sys.executable, str(JOB), str(folder), str(instances), *kills]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "STRATEGY": strategy}
     with open(folder / "log", "w") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
-def run(folder: Path, instances: int, *kills: str) -> int:
+def run(folder: Path, instances: int, *kills: str, strategy: str = "hash") -> int:
     """Run the job to its end, or to its death; then nothing of it is left."""
-    process = begin(folder, instances, *kills)
+    process = begin(folder, instances, *kills, strategy=strategy)
     try:
         return process.wait(timeout=200)
     finally:
@@ -80,6 +82,32 @@ def test_workers_killed_at_random(tmp_path):
     streams(tmp_path, batches=12)
     assert run(tmp_path, 2, "random:1:20") == 0, (tmp_path / "log").read_text()
     assert len(list(tmp_path.glob("killed-random-*"))) == 20
+    check_output(tmp_path)
+
+
+def rebalances(folder: Path) -> list[dict]:
+    """What the checkpoint tells of the planner's migrations."""
+    log = CommitLog(open_folder(str(folder / "ck")))
+    events = [log.read(batch).migration for batch in log.batches()]
+    return [event for event in events if event is not None and event["why"] == "imbalance"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "deaths"),
+    [
+        ("djb(theta_max=0.05)", [("driver:migrated:-1",), ("random:3:6",)]),
+        pytest.param("fastjoin(theta=1.05)", [("driver:migrated:-1",), ("worker:moved:1",)], marks=pytest.mark.slow),
+        pytest.param("lsstream(alpha=0.05)", [("driver:executed:3",), ("random:4:6",)], marks=pytest.mark.slow),
+        pytest.param("readj(theta=0.05)", [("driver:receipts:3",), ("worker:moved:0",)], marks=pytest.mark.slow),
+    ],
+)
+def test_killed_among_rebalances(strategy, deaths, tmp_path):
+    """Driver and workers die in and around the migrations a planner asks for; nothing is lost or repeated."""
+    streams(tmp_path, batches=6)
+    codes = [run(tmp_path, 4, *kills, strategy=strategy) for kills in deaths]
+    assert codes == [37, 0], (tmp_path / "log").read_text()
+    assert len(list(tmp_path.glob("killed-*"))) > 1
+    assert rebalances(tmp_path)
     check_output(tmp_path)
 
 
