@@ -259,10 +259,29 @@ def test_what_nan_does_decides_whether_a_float_range_drives() -> None:
     assert spec("t.cost - o.price > 1.5").band is None
     assert "finite" not in str(spec("t.cost > o.price + 1.5").sides[0].keys[0])
     assert "finite" in str(spec("abs(t.cost - o.price) < 1.5").sides[0].keys[0])
-    with_decimal = pa.schema([("p", pa.decimal128(10, 2))])
-    found = build_spec({"o": with_decimal, "t": with_decimal}, "abs(o.p - t.p) <= 0.01")
+
+
+@pytest.mark.parametrize(
+    ("on", "kind", "bounds"),
+    [
+        ("abs(l.d - r.e) <= 0.01", "integer", (-10, 10)),
+        ("abs(l.d - r.e) <= CAST(0.01 AS DOUBLE)", "real", (-0.01, 0.01)),
+        ("l.x < r.x", "integer", (0, None)),
+        ("l.x + 1 < r.x", "real", (1, None)),
+        ("l.d < r.x", "real", (0, None)),
+        ("l.wide < r.d", "real", (0, None)),
+    ],
+)
+def test_codes_of_decimals_add_and_codes_of_floats_compare(on: str, kind: str, bounds: Any) -> None:
+    """Decimals of up to 18 digits count units of the common scale; floats that are only compared are their codes.
+    Range bounds of such numbers do not say < or <=, so the condition is checked again."""
+    schema = pa.schema(
+        [("d", pa.decimal128(10, 2)), ("e", pa.decimal128(9, 3)), ("x", pa.float64()), ("wide", pa.decimal128(30, 2))]
+    )
+    found = build_spec({"l": schema, "r": schema}, on)
     assert found.band is not None
-    assert found.band.kind == "real"
+    assert (found.band.kind, (found.band.low, found.band.high)) == (kind, bounds)
+    assert found.band.reach == (bounds if kind == "integer" else (None, None))
     assert found.residual is not None
 
 

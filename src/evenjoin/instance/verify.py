@@ -7,6 +7,7 @@ pairs of dirty codes are compared one by one. Spark's equality: NaN = NaN, -0.0 
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,9 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
         values = [from_ordered_int64(tuples.codes[rows], spec.key_types[0]).to_pylist()]
     elif spec.key_types and pa.types.is_floating(spec.key_types[0]):
         values = [float_of(tuples.codes[rows]).tolist()]
+    elif spec.key_types and pa.types.is_decimal(spec.key_types[0]):
+        scale = spec.key_types[0].scale
+        values = [[Decimal(code).scaleb(-scale) for code in tuples.codes[rows].tolist()]]
     else:
         values = [tuples.codes[rows].tolist()]
     return [", ".join(map(str, key)) for key in zip(*values, strict=True)]

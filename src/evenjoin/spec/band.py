@@ -4,8 +4,10 @@
     l.a + l.b <= r.c                         keys capped(l.a, 1, l.b, 1) and r.c, low 0
     l.x <> r.x                               nothing drives: every pair is looked at
 
-A driving range has one key per side, an int64 or a float64, whose order-preserving code sorts the state; a probing
-tuple asks for a range of codes (kernels/band.py).
+A driving range has one key per side, of one type (int64, timestamp, decimal or float64), whose order-preserving code
+sorts the state; a probing tuple asks for a range of codes (kernels/band.py). Codes of integers, times, and decimals of
+one scale can be added to; codes of floats can only be compared, so `l.x < r.x` is a range of codes and a band of floats
+goes by the values.
 
 Invariant: a pair that satisfies the range is asked for. ``enforced`` ranges are exactly what is asked for, and may
 leave the residual; any other range stays there, because sums may overflow, nanoseconds are cut and floats round.
@@ -19,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import ceil, floor
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +52,14 @@ class Band:
     slack: Slack = NO_SLACK
     on_time: bool = False
 
+    @property
+    def reach(self) -> tuple[int | None, int | None]:
+        """The least and the greatest that code of side 1 - code of side 0 of a match can be; None where there is no
+        bound, or none in codes."""
+        if self.kind != "integer":
+            return None, None
+        return None if self.low is None else int(self.low), None if self.high is None else int(self.high)
+
     def seen_from(self, side: int) -> tuple[float | None, float | None]:
         """Bounds of the other side's key minus this side's."""
         if side == 0:
@@ -71,7 +82,7 @@ def choose_band(condition: Condition, times: Sequence[Expr | None], scope: Scope
     rounded, then as written. ``times`` are the order expressions of the sides."""
     found: list[tuple[tuple[bool, bool, bool], Drive]] = []
     for r in condition.ranges:
-        drive = _real(r, scope) if r.kind == "real" else _integer(r, scope)
+        drive = _integer(r, scope) if r.kind != "real" else _ordered(r, scope) or _decimal(r, scope) or _real(r, scope)
         if drive is not None:
             on_time = tuple(Call("time", (e,)) for e in (r.left, r.right)) == tuple(times)
             if on_time and drive.enforced:
@@ -110,6 +121,31 @@ def _whole(expr: Expr, scope: Scope) -> Expr | None:
 
 def _as_time(expr: Expr) -> Expr:
     return expr if isinstance(expr, Call) and expr.name == "time" else Call("time", (expr,))
+
+
+def _ordered(r: Range, scope: Scope) -> Drive | None:
+    """Two floats that are only compared: their codes are in the order Spark compares them in, NaN last."""
+    bare = all(isinstance(s, Call) and set(s.args) == {r.left, r.right} for s in r.sources)
+    if not bare or any(not pt.is_floating(coercion.plain_type(e.type(scope.types))) for e in (r.left, r.right)):
+        return None
+    band = Band("integer", None if r.low is None else 0, None if r.high is None else 0)
+    return Drive(band, (Cast(r.left, pa.float64()), Cast(r.right, pa.float64())), pa.float64(), ())
+
+
+def _decimal(r: Range, scope: Scope) -> Drive | None:
+    """Two decimals of up to 18 digits: their codes count units of the common scale."""
+    types = [coercion.plain_type(e.type(scope.types)) for e in (r.left, r.right)]
+    common = coercion.common_type(*types) if all(pt.is_decimal(t) for t in types) else None
+    if common is None or common.precision > 18 or any(_has_floats(source, scope) for source in r.sources):
+        return None
+    low, high = (None if bound is None else bound * 10**common.scale for bound in (r.low, r.high))
+    band = Band("integer", None if low is None else ceil(low), None if high is None else floor(high))
+    return Drive(band, (Cast(r.left, common, "convert"), Cast(r.right, common, "convert")), common, ())
+
+
+def _has_floats(expr: Expr, scope: Scope) -> bool:
+    """Some value in the expression is a float, so it rounds."""
+    return bool(pt.is_floating(expr.type(scope.types))) or any(_has_floats(child, scope) for child in expr.children)
 
 
 def _real(r: Range, scope: Scope) -> Drive | None:
