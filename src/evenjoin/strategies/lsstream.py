@@ -51,10 +51,11 @@ from evenjoin.strategies.base import Layout, halves, register
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
-PER_INSTANCE = 16
+PER_INSTANCE = 4
 """Partitions an instance starts with, unless the user says how many there are. A hot key's partition cannot be divided,
 and its R^c grows with the square of its share when both sides are skewed: then LI cannot fall below its own excess over
-the mean. Zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 an instance, below 1 with 4: others weigh more."""
+the mean. Zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 an instance, below 1 with 4. Where no key is hot, more
+partitions balance finer."""
 SAME = 1e-9
 """Two sums of the same loads, added in another order, may differ by this part."""
 
@@ -62,7 +63,7 @@ SAME = 1e-9
 @register("lsstream")
 @dataclass(frozen=True, slots=True)
 class LsStream:
-    """`partitions` (0: 16 an instance; else rounded up to a multiple of the instances) is P, `alpha` the threshold of
+    """`partitions` (0: 4 an instance; else rounded up to a multiple of the instances) is P, `alpha` the threshold of
     LI, `gamma` the weight of memory against computing (eq. 11). `interval_ms` is the window W when batches are
     triggered at an interval (0: they follow each other). Annealing starts at `temperature` times the spread of the
     partitions' own mif, cools by the factor `cooling` (eta) and ends at the part `coldest` of where it started."""
