@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -279,6 +281,43 @@ def test_the_parts_mean_the_whole_in_time(on: str, pairs: list[tuple[int]], even
     for equality in ("o.k = t.k AND ", ""):
         spec = build_spec(schemas, equality + on, event_time=event_time)
         assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
+
+
+NUMBERS = {
+    "x": pa.array([0.0, -0.0, 0.1, 0.2, 0.3, 0.1 + 0.2, 0.7, 1.1, -2.5, 1e17, 1e308, 5e-324, math.nan, math.inf, None]),
+    "f": pa.array([0.0, 0.1, 0.3, 0.7, 1.1, -2.5, 16777217.0, 3e38, -3e38, math.nan, -math.inf, None], pa.float32()),
+    "d": pa.array([Decimal(n) / 100 for n in (-150, 0, 30, 31, 70, 110)], pa.decimal128(6, 2)),
+    "e": pa.array([Decimal(n) / 1000 for n in (-1500, 0, 299, 300, 301)], pa.decimal128(7, 3)),
+    "w": pa.array([Decimal("0.3"), Decimal("1e25"), None], pa.decimal128(38, 10)),
+    "k": pa.array([-1, 0, 1, 10**16, 10**16 + 1, 2**53 + 1, None], pa.int64()),
+}
+numbers = st.sampled_from(list(NUMBERS))
+sizes = st.sampled_from(["0", "0.1", "0.2", "0.3", "0.4", "1", "-0.1", "0.3D", "1e16", "CAST(0.1 AS FLOAT)"])
+factors = st.sampled_from(["0.1", "3", "0.7D", "-1.1"])
+loose = st.one_of(
+    st.builds("abs(l.a - r.b) {} {}".format, st.sampled_from(["<", "<="]), sizes),
+    st.builds("r.b BETWEEN l.a - {} AND l.a + {}".format, sizes, sizes),
+    st.builds("l.a {} r.b".format, orders.filter("=".__ne__)),
+    st.builds("l.a - r.b {} {}".format, orders.filter("=".__ne__), sizes),
+    st.builds("l.a + {} + {} {} r.b".format, sizes, sizes, orders.filter("=".__ne__)),
+    st.builds("{} * l.a + {} {} {} * r.b".format, factors, sizes, orders.filter("=".__ne__), factors),
+    st.builds("r.b BETWEEN {} * l.a AND {} * l.a".format, factors, factors),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(loose, numbers, numbers)
+def test_the_parts_mean_the_whole_in_numbers_that_round(on: str, a: str, b: str) -> None:
+    """The same for floats and decimals: every pair of values that sit on edges, round, overflow or are no numbers."""
+    left, right = NUMBERS[a], NUMBERS[b]
+    schemas = {"l": pa.schema([("a", left.type)]), "r": pa.schema([("b", right.type)])}
+    count = len(left) * len(right)
+    columns = {
+        "l.a": left.take(pa.array([i // len(right) for i in range(count)])),
+        "r.b": right.take(pa.array([i % len(right) for i in range(count)])),
+    }
+    whole = pc.fill_null(parse(on, Scope(schemas)).evaluate(columns, count), False)
+    assert matched(build_spec(schemas, on), columns, count).to_pylist() == whole.to_pylist()
 
 
 def test_a_moved_key_at_the_edge_of_int64_matches_nothing() -> None:

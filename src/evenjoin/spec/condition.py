@@ -116,7 +116,7 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
     keys: list[Key] = []
-    ranges: dict[tuple[Expr, Expr], Range] = {}
+    ranges: dict[tuple[Expr, Expr, bool], Range] = {}
     filters: list[tuple[str, Expr]] = []
     residual: list[Expr] = []
     for conjunct in conjuncts:
@@ -131,7 +131,8 @@ def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
             residual += [conjunct] if key.recheck else []
         elif found := _ranges(conjunct, scope):
             for r in found:
-                ranges[r.left, r.right] = ranges[r.left, r.right].intersect(r) if (r.left, r.right) in ranges else r
+                same = r.left, r.right, r.kind == "real"
+                ranges[same] = ranges[same].intersect(r) if same in ranges else r
         else:
             residual.append(conjunct)
     return Condition(text, tuple(conjuncts), tuple(keys), tuple(ranges.values()), tuple(filters), tuple(residual))

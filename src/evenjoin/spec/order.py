@@ -85,7 +85,8 @@ def _bounded(first: Range, bound: Range, condition: Condition, scope: Scope) -> 
     nanos = has_nanos(first.left, scope) or has_nanos(first.right, scope)
     low = None if bound.low is None else int(bound.low) - nanos
     high = None if bound.high is None else int(bound.high) + nanos
-    enforced = () if nanos else tuple(r for r in condition.ranges if (r.left, r.right) == (first.left, first.right))
+    same = [r for r in condition.ranges if (r.left, r.right, r.kind) == (first.left, first.right, first.kind)]
+    enforced = () if nanos else tuple(same)
     return Order(_as_time([first.left, first.right]), low, high, enforced)
 
 
