@@ -1,7 +1,9 @@
 """Workloads, peers, runs and the report: what is measured, always as a ratio in one run.
 
 Reading order: ``workloads`` (the streams), ``jobs`` (one run of one system in its own process), ``peers`` and ``ours``
-(the systems), ``run`` (the command), ``report`` (the table and the JSON file).
+(the systems), ``run`` (the command), ``report`` (the table and the JSON file). Strategies against each other:
+``skewed`` (the papers' streams), ``compare``, ``compare_report`` and ``compare_plots``; ``planners`` times
+planning alone.
 
 Nothing in the engine imports this folder.
 """
