@@ -2,7 +2,7 @@
 
     greedyfit   FastJoin's key selection for one pair of units, the source having all the keys (Algorithm 1)
     fastjoin    a whole plan: both monitors, pair after pair, the keys spread over all instances
-    lsstream    a whole plan: the models, the pairs and the annealing, the keys in 16 partitions an instance
+    lsstream    a whole plan: the models, the pairs and the annealing, the keys in its default number of partitions
 
 The load is zipf 0.8 on both sides, stored and arrived alike, laid out by the strategy's own initial table. Only
 planning is timed: no Spark, no files. Not here: what the plans are worth (``evenjoin compare``).
