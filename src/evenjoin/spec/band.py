@@ -36,7 +36,7 @@ from evenjoin.spec.linear import as_sum, has_nanos
 from evenjoin.spec.scope import Scope
 
 _MOST = 1e37
-"""Bounds of a float range beyond this size are not used: a 32-bit float may overflow there."""
+"""Float ranges with larger constants are not used: a 32-bit float may overflow there."""
 _COEFFICIENTS = 2**40
 """What the sizes of a sum's coefficients may add up to; see kernels/band.py."""
 _ODD = [float("nan"), float("-inf"), float("inf")]
@@ -154,11 +154,11 @@ def _real(r: Range, scope: Scope) -> Drive | None:
         return None
     if any(_count(source, atom) != 1 for source in r.sources for atom in atoms if atom is not None):
         return None
-    low, high = (None if x is None else float(x) for x in (r.low, r.high))
-    if any(abs(x) > _MOST for x in (low, high) if x is not None):
-        return None
     try:
+        low, high = (None if x is None else float(x) for x in (r.low, r.high))
         size = sum(_constants(source, atoms) for source in r.sources) + max(abs(low or 0.0), abs(high or 0.0))
+        if size > _MOST:
+            return None
         narrow = any(pt.is_floating(t) and t.bit_width < 64 for t in _types(r, scope))
         relative = 2.0**-18 if narrow else 2.0**-45
         band = Band("real", low, high, Slack(relative, relative * size + 1e-44))
@@ -209,11 +209,13 @@ def _constants(expr: Expr, atoms: Sequence[Expr | None]) -> float:
 
 
 def _odd_values(r: Range, atoms: Sequence[Expr | None], band: Band, keys: tuple[Expr, Expr], scope: Scope) -> str:
-    """What the range says where a value is NaN or infinite: "never" TRUE, "found" by the codes asked for, or "lost"."""
+    """What the range says where a value is NaN, infinite or may overflow: "never" TRUE where one is not finite,
+    "found" by the codes asked for, or "lost"."""
     types = [a.type(scope.types) for a in atoms if a is not None]
-    choices = [[0.0, 1.0, -1.0, *_ODD] if pt.is_floating(t) else [0.0] for t in types]
-    pairs = [pair for pair in product(*choices) if not np.isfinite(pair).all()]
-    if not pairs:
+    choices = [[0.0, 1.0, -1.0, *_most(t), *_ODD] if pt.is_floating(t) else [0.0] for t in types]
+    pairs = list(product(*choices))
+    odd = np.array([not np.isfinite(pair).all() for pair in pairs])
+    if not odd.any():
         return "found"
     names = dict(zip(atoms, (Column("~left"), Column("~right")), strict=True))
     columns = {
@@ -223,14 +225,17 @@ def _odd_values(r: Range, atoms: Sequence[Expr | None], band: Band, keys: tuple[
     true = np.ones(len(pairs), np.bool_)
     for source in r.sources:
         true &= np.asarray(_with(source, names).evaluate(columns, len(pairs)).fill_null(False))
-    if not true.any():
-        return "never"
     codes = [ordered_int64(_with(key, names).evaluate(columns, len(pairs))) for key in keys]
     for side in (0, 1):
         first, last = asked_codes(codes[side], band.kind, *band.seen_from(side), band.slack)
         if (true & ((codes[1 - side] < first) | (codes[1 - side] > last))).any():
             return "lost"
-    return "found"
+    return "found" if (true & odd).any() else "never"
+
+
+def _most(t: pa.DataType) -> list[float]:
+    most = float(np.finfo(t.to_pandas_dtype()).max)
+    return [most, -most]
 
 
 def _with(expr: Expr, names: dict[Expr | None, Column]) -> Expr:

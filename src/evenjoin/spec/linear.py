@@ -94,9 +94,9 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
     if len(sides) != 2 or len(by_side) != 2 or 0 in total.terms.values():
         return None
     coefficients = list(total.terms.values())
-    denominator = lcm(*(c.denominator for c in coefficients))
-    whole = denominator == 1 or total.kind != "real"  # fractions of a float are not worth making whole
-    scale = Fraction(gcd(*(c.numerator for c in coefficients)), denominator) if whole else Fraction(1)
+    scale = Fraction(1)
+    if total.kind != "real":  # floats overflow and round as they are written
+        scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
     right = by_side[sides[1]]
     factor = (
         scale if sum(right.values()) > 0 or (sum(right.values()) == 0 and next(iter(right.values())) > 0) else -scale
