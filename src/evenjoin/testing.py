@@ -3,7 +3,8 @@
 * `brute_force` evaluates the whole condition on the whole cross product. It shares the SQL reader with the engine but
   none of its classification, placement, state or kernels.
 * `Crash` in a stream of batches says: die at this step of the next batch, start again from the checkpoint, replay.
-* `routing_tables`, `splits` (in `evenjoin.testing`, needing Hypothesis) draw random valid tables and batch splits.
+* `routing_tables`, `ranged_tables`, `splits` (in `evenjoin.testing`, needing Hypothesis) draw random valid tables and
+  batch splits.
 
 Not for production use; `import evenjoin` does not load it.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -23,10 +24,13 @@ import pyarrow.compute as pc
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.ranges import Ranges, Reach
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Topology
+from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.spec import JoinSpec, Scope, parse
+from evenjoin.strategies.adsp.areas import dichotomy
+from evenjoin.strategies.adsp.mapping import aligned
 from evenjoin.strategies.base import Static
 
 Rows = Counter[tuple[Any, ...]]
@@ -170,6 +174,58 @@ def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any
         return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(drawn), "drawn"))
 
     return tables()
+
+
+def ranged_tables(max_areas: int = 4, farthest: int = 6) -> Any:
+    """Hypothesis strategy: valid tables of areas, by random dichotomies of the matrix, for random reaches."""
+    from hypothesis import strategies as st
+
+    bound = st.one_of(st.none(), st.integers(-farthest // 2, farthest // 2))
+
+    @st.composite
+    def tables(draw: Any) -> RoutingTable:
+        low, high = draw(bound), draw(bound)
+        reach = Reach(low, high) if low is None or high is None else Reach(min(low, high), max(low, high))
+        areas = [Ranges()]
+        for _ in range(draw(st.integers(0, max_areas - 1))):
+            area = areas.pop(draw(st.integers(0, len(areas) - 1)))
+            side, at = draw(st.integers(0, 1)), draw(st.integers(-farthest, farthest))
+            inside = at in area.side(side) and at - 1 in area.side(side)
+            areas += dichotomy(area, side, at, reach) if inside else (area,)
+        regions, first = [], 0
+        for area in areas:
+            topology, count = draw(_grids(first))
+            regions.append(Region(area, topology))
+            first += count
+        return check(RoutingTable(draw(st.integers(0, 9)), first, 2, 0, tuple(regions), "drawn", reach))
+
+    return tables()
+
+
+def _grids(first: int) -> Any:
+    """Grids over instances from `first` on, also varietal and unevenly divided, with their number of instances."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def grids(draw: Any) -> tuple[Grid, int]:
+        rows, columns, along = (
+            draw(st.integers(1, 2)),
+            draw(st.integers(1, 2)),
+            draw(st.sampled_from(["row", "column"])),
+        )
+        extra = draw(st.integers(0, columns if along == "row" else rows))
+        count = rows * columns + extra
+        grid = Grid(rows, columns, tuple(range(first, first + rows * columns)),
+                    tuple(range(first + rows * columns, first + count)), along)  # fmt: skip
+        divisions = []
+        for part in range(3):
+            lines = len(grid.extra) if part == 2 else grid.lines(part)
+            shares = draw(st.lists(st.integers(1, 3), min_size=lines, max_size=lines))
+            old = draw(st.integers(1, 3))
+            divisions.append(aligned(even_division(old), shares) if lines and draw(st.booleans()) else ())
+        return replace(grid, divisions=(divisions[0], divisions[1], divisions[2])), count
+
+    return grids()
 
 
 def _topologies(sides: int, instances: int) -> Any:

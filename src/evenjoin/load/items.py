@@ -14,7 +14,9 @@ Biclique a tuple of an item is stored on one unit of its side (by weight) and pr
     probes(s, i)  = sum of arrived_k[other side] over items with a unit of s on i        the papers' phi_i
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
-Pure arrays; cost O(items + units). Two sides; a Grid's items are left out of `loads` (its planners count cells).
+Pure arrays; cost O(items + units). Two sides. A Grid stores copies, and a ranged table has no buckets: both are left
+out of `loads`, and their planners go by the tuples alive, `alive(items, table)`: the report's samples, or, where one
+region takes everything, the stored copies over the copies of a tuple.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64, bucket_of
 from evenjoin.load.report import LoadReport
+from evenjoin.placement.pieces import Points, moved_volume, stored_volume
 from evenjoin.placement.table import Buckets, RoutingTable
-from evenjoin.placement.topology import Biclique
+from evenjoin.placement.topology import Biclique, Grid
 
 F64 = npt.NDArray[np.float64]
 
@@ -35,7 +38,8 @@ F64 = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Items:
     """n items. `code` and `is_key` are [n] (the code of a remainder means nothing), `bucket` is [n]; `stored`,
-    `arrived` and `results` are [sides, n]; `results[s]` were found in the store of side s."""
+    `arrived` and `results` are [sides, n]; `results[s]` were found in the store of side s. Of a ranged table the items
+    are its cells, and `bucket` is the cell. `samples` are the report's, as arrays (empty: none were taken)."""
 
     code: I64
     is_key: npt.NDArray[np.bool_]
@@ -43,6 +47,7 @@ class Items:
     stored: F64
     arrived: F64
     results: F64
+    samples: Points = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -77,6 +82,13 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:
         cells[:, side, cell] = arrived, stored, results
+    samples = tuple(
+        (np.array([code for code, _ in side], np.int64), np.array([weight for _, weight in side], np.float64))
+        for side in report.samples
+    )
+    if table.ranged:
+        none = np.zeros(table.cells, np.int64)
+        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], samples)
     heavy = [key for key in report.heavy if not _in(own, key.code)]
     codes = np.array([key.code for key in heavy], np.int64)
     counts = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64).reshape(-1, 3, sides)
@@ -95,7 +107,22 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
         every[1],
         every[0],
         every[2],
+        samples,
     )
+
+
+def alive(items: Items, table: RoutingTable) -> Points | None:
+    """The tuples alive as points, per side; None if they are not known."""
+    if len(items.samples) == table.sides:
+        return items.samples
+    if len(table.regions) != 1 or table.ranged:
+        return None
+    out = []
+    for side in range(table.sides):
+        one = (np.zeros(1, np.int64), np.ones(1))
+        copies = float(stored_volume(table, (one,) * table.sides)[side].sum())
+        out.append((one[0], np.array([items.stored[side].sum() / copies])))
+    return tuple(out)
 
 
 def _in(sorted_codes: I64, code: int) -> bool:
@@ -117,8 +144,8 @@ def regions_of_items(items: Items, table: RoutingTable) -> I64:
 def loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
     """What the units of each side would have, had these items met this table."""
     totals = np.zeros((4, table.sides, len(table.regions)))
-    regions = regions_of_items(items, table)
-    for side in range(table.sides):
+    regions = regions_of_items(items, table) if not table.ranged else np.zeros(0, np.int64)
+    for side in range(table.sides if not table.ranged else 0):
         for row, counts in enumerate(
             (items.stored[side], items.arrived[side], items.arrived[1 - side], items.results[side])
         ):
@@ -141,12 +168,20 @@ def work_by_instance(items: Items, table: RoutingTable) -> F64:
 
 
 def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
-    """About how many stored tuples change place: exact but for the shares of split keys."""
+    """About how many stored tuples change place: exact but for the shares of split keys and of samples."""
+    if is_matrix(old) or is_matrix(new):
+        points = alive(items, old)
+        return moved_volume(old, new, points) if points is not None else 0.0
     total = 0.0
     for side in range(old.sides):
         before, after = _shares(items, old, side), _shares(items, new, side)
         total += float((items.stored[side] * np.maximum(after - before, 0.0).sum(axis=1)).sum())
     return total
+
+
+def is_matrix(table: RoutingTable) -> bool:
+    """Whether a table has grids or areas: tuples have copies, and its planner goes by capacity."""
+    return table.ranged or any(isinstance(region.topology, Grid) for region in table.regions)
 
 
 def _shares(items: Items, table: RoutingTable, side: int) -> F64:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenjoin.load.receipt import CellCount, HeavyKey, Intake, Receipt
+from evenjoin.load.samples import Sample
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -44,7 +45,9 @@ class InstanceLoad:
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """`recent[b][i]`: tuples instance i took in, in one of the last RECENT batches, this one last.
-    `hash_us`, `transfer_us`: time to hash and place one row, and to take in one tuple sent."""
+    `hash_us`, `transfer_us`: time to hash and place one row, and to take in one tuple sent.
+    `samples[s]`: up to SAMPLE_POINTS (code, weight) points for side s's tuples alive, copies not counted: see
+    load/samples.py; empty if nobody sampled."""
 
     batch: int
     instances: tuple[InstanceLoad, ...]
@@ -55,6 +58,7 @@ class LoadReport:
     recent: tuple[tuple[int, ...], ...] = ()
     hash_us: float = 0.0
     transfer_us: float = 0.0
+    samples: tuple[Sample, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -86,6 +90,7 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
+                "samples": tuple(tuple((code, weight) for code, weight in side) for side in data.get("samples", ())),
             }
         )
 

@@ -1,40 +1,68 @@
 """check(table): decides the meeting invariant for any table. Every planner's output goes through it.
 
-A table is complete and free of duplicates if
+A table of buckets and keys is complete and free of duplicates if
 
 1. every bucket is taken by exactly one region and no code by two (then any two tuples with equal keys, having
    equal codes, are in exactly one region), and
 2. inside each region, for each two sides and each pair of their slots, exactly one instance stores the first and
    is probed by the second, and exactly one stores the second and is probed by the first
    (whichever tuple came earlier, the later one meets it once), and
-3. every instance named exists.
+3. every instance named exists, and
+4. equal codes are all that may match (`table.reach`), or one region takes everything.
 
-Does not judge balance. Cost O(regions + distinct topologies * slots^2 * targets).
+A ranged table is decided by `place` itself. Two tuples of a side whose codes are in the same elementary interval and
+whose `u` is in the same piece of all slots there go to the same places: so one tuple stands for its class, and there
+are few classes. Over each pair of classes of the two sides the meetings are counted, instance by instance, in both
+directions: pairs that may match must meet exactly once, all others at most once. Nothing is assumed of the areas: they
+may share instances as long as that makes no pair meet twice (a tuple that two areas send to an instance is there once).
+
+Does not judge balance. Cost O(regions + distinct topologies * slots^2 * instances); ranged O(classes^2 * instances).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from evenjoin.errors import TableError
+from evenjoin.kernels.hashing import I64
+from evenjoin.placement.pieces import pieces
+from evenjoin.placement.place import Placement, place
+from evenjoin.placement.ranges import EQUAL, FIRST_CODE, LAST_CODE, Interval, Ranges
 from evenjoin.placement.table import Buckets, Keys, RoutingTable
-from evenjoin.placement.topology import Role, Slot, Topology
+from evenjoin.placement.topology import WHOLE, Grid, Role, Slot, Topology
+
+Matrix = npt.NDArray[np.float32]
 
 
 def check(table: RoutingTable) -> RoutingTable:
     """The table itself, or TableError saying which results it would lose or repeat."""
+    for topology in {region.topology for region in table.regions}:
+        _check_units(table, topology)
+    if any(isinstance(region.takes, Ranges) for region in table.regions):
+        _check_ranges(table)
+        return table
     _check_selectors(table)
     for topology in {region.topology for region in table.regions}:
         _check_topology(table, topology)
+    if table.reach != EQUAL and len(table.regions) > 1:
+        raise TableError(
+            f"the table separates keys, but keys that differ may match ({table.reach}): results would be lost; "
+            "use a strategy for such conditions, or one region for everything"
+        )
     return table
 
 
 def _check_selectors(table: RoutingTable) -> None:
     buckets = Counter(b for region in table.regions if isinstance(region.takes, Buckets) for b in region.takes.ids)
     missing = [b for b in range(table.buckets) if b not in buckets]
-    if missing:
-        raise TableError(f"no region takes bucket {missing[0]} ({len(missing)} missing): its results would be lost")
+    if missing or not table.buckets:
+        first = missing[0] if missing else 0
+        raise TableError(f"no region takes bucket {first} ({len(missing)} missing): its results would be lost")
     strange = [b for b in buckets if not 0 <= b < table.buckets]
     if strange:
         raise TableError(f"bucket {strange[0]} does not exist: the table has {table.buckets}")
@@ -45,26 +73,114 @@ def _check_selectors(table: RoutingTable) -> None:
             raise TableError(f"two regions take {kind} {twice[0]}: results would be lost or repeated")
 
 
-def _check_topology(table: RoutingTable, topology: Topology) -> None:
-    slots = [topology.slots(side) for side in range(table.sides)]
-    for side in slots:
-        if not side or any(slot.weight <= 0 for slot in side):
+def _check_units(table: RoutingTable, topology: Topology) -> None:
+    if isinstance(topology, Grid):
+        _check_grid(table, topology)
+    for side in range(table.sides):
+        slots = topology.slots(side)
+        if not slots or any(slot.weight <= 0 for slot in slots):
             raise TableError(f"a side of {topology} has no unit or a unit without weight")
-        for slot in side:
+        for slot in slots:
             for instance, _ in slot.targets:
                 if not 0 <= instance < table.instances:
                     raise TableError(f"{topology} uses instance {instance}, the table has {table.instances}")
+
+
+def _check_grid(table: RoutingTable, grid: Grid) -> None:
+    if table.sides != 2:
+        raise TableError(f"a grid joins two sides, the table has {table.sides}")
+    if min(grid.rows, grid.columns) < 1 or len(grid.cells) != grid.rows * grid.columns:
+        raise TableError(f"{grid}: {grid.rows} x {grid.columns} cells are needed, there are {len(grid.cells)}")
+    for part in range(3 if grid.extra else 2):
+        lines = len(grid.extra) if part == 2 else grid.lines(part)
+        division = grid.division(part)
+        used = {line for line, _ in division}
+        if not used <= set(range(lines)) or any(w <= 0 for _, w in division) or sum(w for _, w in division) != WHOLE:
+            raise TableError(f"{grid}: division {part} must cut the whole range of u over lines 0 to {lines - 1}")
+
+
+def _check_topology(table: RoutingTable, topology: Topology) -> None:
+    sides = [_roles_of_slots(topology.slots(side), table.instances) for side in range(table.sides)]
     for first, second in combinations(range(table.sides), 2):
-        for one in slots[first]:
-            for two in slots[second]:
-                for earlier, later in ((one, two), (two, one)):
-                    met = _meetings(earlier, later)
-                    if met != 1:
-                        raise TableError(
-                            f"{topology}: a pair of sides {first} and {second} meets {met} times, not once"
-                        )
+        for met in _meetings(sides[first], sides[second]):
+            if (met != 1).any():
+                wrong = int(met[met != 1].max())
+                raise TableError(f"{topology}: a pair of sides {first} and {second} meets {wrong} times, not once")
 
 
-def _meetings(earlier: Slot, later: Slot) -> int:
-    stores = {instance for instance, role in earlier.targets if role & Role.STORE}
-    return sum(1 for instance, role in later.targets if role & Role.PROBE and instance in stores)
+class _Roles(NamedTuple):
+    """Per slot or class of tuples: 1 at the instances where it is stored, and where it probes."""
+
+    stores: Matrix
+    probes: Matrix
+
+
+def _roles_of_slots(slots: tuple[Slot, ...], instances: int) -> _Roles:
+    entries = [(row, *target) for row, slot in enumerate(slots) for target in slot.targets]
+    rows, where, roles = (np.array(column) for column in zip(*entries, strict=True))
+    return _roles(Placement(rows, where, roles), len(slots), instances)
+
+
+def _roles(where: Placement, rows: int, instances: int) -> _Roles:
+    out = []
+    for role in (Role.STORE, Role.PROBE):
+        some = where.only(role)
+        matrix = np.zeros((rows, instances), np.float32)
+        matrix[some.row, some.instance] = 1
+        out.append(matrix)
+    return _Roles(*out)
+
+
+def _meetings(one: _Roles, two: _Roles) -> tuple[Matrix, Matrix]:
+    """[slots of one, slots of two] How often they meet if one came first, and if two did."""
+    return one.stores @ two.probes.T, one.probes @ two.stores.T
+
+
+def _check_ranges(table: RoutingTable) -> None:
+    _check_intervals(table)
+    spans = elementary(table)
+    codes = np.array([span.first for span in spans], np.int64)
+    classes = [_classes(table, side, codes) for side in (0, 1)]
+    (row_of, rows), (column_of, columns) = classes
+    for number, span in enumerate(spans):
+        mine = row_of == number
+        near = table.reach.touched(span, spans)
+        wanted = (column_of >= near.start) & (column_of < near.stop)
+        for met in _meetings(_Roles(rows.stores[mine], rows.probes[mine]), columns):
+            wrong = np.where(wanted, met != 1, met > 1)
+            if wrong.any():
+                at = np.argwhere(wrong)[0]
+                other, times = spans[int(column_of[at[1]])], int(met[at[0], at[1]])
+                raise TableError(
+                    f"codes {_text(span)} of side 0 and {_text(other)} of side 1 meet {times} times, not "
+                    f"{'once' if wanted[at[1]] else 'at most once'}: results would be {'repeated' if times else 'lost'}"
+                )
+
+
+def _check_intervals(table: RoutingTable) -> None:
+    if table.sides != 2:
+        raise TableError(f"ranges are for two sides, the table has {table.sides}")
+    for region in table.regions:
+        if not isinstance(region.takes, Ranges):
+            raise TableError("a table has regions of ranges, or of buckets and keys, not both")
+        for side in (region.takes.rows, region.takes.columns):
+            if not FIRST_CODE <= side.first <= side.last <= LAST_CODE:
+                raise TableError(f"the interval {_text(side)} has no code")
+
+
+def elementary(table: RoutingTable) -> list[Interval]:
+    """The intervals of codes on which a ranged table says the same for every code, ascending."""
+    ends = [None, *(cut for cut in table.compiled.cuts.tolist() if cut > FIRST_CODE), None]
+    return [Interval(low, high) for low, high in pairwise(ends)]
+
+
+def _classes(table: RoutingTable, side: int, codes: I64) -> tuple[I64, _Roles]:
+    """The classes of tuples of a side: the elementary interval of each, and its roles."""
+    some = pieces((table,), side, codes)
+    where = place(table, side, codes[some.row], some.u)
+    return some.row, _roles(where, len(some.row), table.instances)
+
+
+def _text(codes: Interval) -> str:
+    low = "" if codes.low is None else f"{codes.low} "
+    return f"{low}.." if codes.high is None else f"{low}.. {codes.high - 1}"

@@ -32,14 +32,25 @@ class Placement(NamedTuple):
 def place(table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32]) -> Placement:
     """Where every tuple of `side` goes. At most one message per (tuple, instance): roles are OR-ed."""
     flat = table.compiled
-    slot = _slot(flat, table.sides, side, regions_of(table, codes), u)
+    every, regions = regions_of(table, side, codes)
+    slot = _slot(flat, table.sides, side, regions, u if every is None else u[every])
     count = flat.target[slot + 1] - flat.target[slot]
-    if len(count) and count.max() == 1:
+    if every is None and len(count) and count.max() == 1:
         rows, at = np.arange(len(codes), dtype=np.int64), flat.target[slot]
     else:
-        rows = np.repeat(np.arange(len(codes), dtype=np.int64), count)
+        rows = np.repeat(np.arange(len(codes), dtype=np.int64) if every is None else every, count)
         at = expand(flat.target[slot], count)
-    return Placement(rows, flat.instance[at], flat.role[at])
+    where = Placement(rows, flat.instance[at], flat.role[at])
+    return where if every is None or (np.diff(every) > 0).all() else _merged(where, table.instances)
+
+
+def _merged(where: Placement, instances: int) -> Placement:
+    """One message per (tuple, instance) where several regions send it there."""
+    key = where.row * instances + where.instance
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    role = np.bitwise_or.reduceat(where.role[order], first)
+    return Placement(where.row[order][first], where.instance[order][first], role)
 
 
 def stored_here(
@@ -53,24 +64,32 @@ def stored_here(
     return mask
 
 
-def regions_of(table: RoutingTable, codes: Codes) -> I64:
-    """The region that takes each code: its own if the code has one, else its bucket's."""
+def regions_of(table: RoutingTable, side: int, codes: Codes) -> tuple[I64 | None, I64]:
+    """The regions that take each tuple, as (row, region) pairs, rows ascending; row None: one region each, in order.
+
+    A code's own region if it has one, else its bucket's; of a ranged table all areas whose interval has the code."""
     flat = table.compiled
+    if table.ranged:
+        spans = side * (len(flat.cuts) + 1) + cells_of(table, codes)
+        count = flat.span[spans + 1] - flat.span[spans]
+        return np.repeat(np.arange(len(codes)), count), flat.span_region[expand(flat.span[spans], count)]
     regions = flat.region_of_bucket[bucket_of(codes, table.buckets)]
     if len(flat.key_codes):
         wide = codes.astype(np.int64)
         found = np.minimum(np.searchsorted(flat.key_codes, wide), len(flat.key_codes) - 1)
         regions = np.where(flat.key_codes[found] == wide, flat.key_regions[found], regions)
-    return regions
+    return None, regions
 
 
 def cells_of(table: RoutingTable, codes: Codes) -> I64:
     """The cell of each code: the finest pieces in which a table's load is counted exactly.
 
     Cells 0 .. buckets-1 are the buckets, without the codes that have a region of their own; cell buckets + k is the
-    k-th such code, in ascending order.
+    k-th such code, in ascending order. Of a ranged table the cells are its elementary intervals.
     """
     flat = table.compiled
+    if table.ranged:
+        return np.searchsorted(flat.cuts, codes.astype(np.int64), "right").astype(np.int64)
     cells = bucket_of(codes, table.buckets)
     if len(flat.key_codes):
         wide = codes.astype(np.int64)

@@ -10,6 +10,10 @@ A table is a list of *regions*. A region says which tuples it takes and how its 
 A tuple is looked up by its key's code: first among the keys of `Keys` regions, then by its hash bucket. So a key
 that has a region of its own leaves its bucket's region, and exactly one region takes any given code.
 
+A *ranged* table has regions of `Ranges` only (and 0 buckets): areas of the ordered matrix, see placement/ranges.py.
+There a tuple is taken by every region whose interval of its side has its code: none, one or several. `reach` says
+which codes may match at all: equal ones, unless the condition says otherwise; `check` decides by it.
+
 `compiled` is the same table as flat arrays, for `place`. Every strategy of every paper ends here; nothing
 downstream knows which strategy made the table. Tables are compared and stored by content (`digest`).
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
 from evenjoin.placement.topology import Slot, Topology, topology_from_json
 
 
@@ -44,7 +50,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    takes: Buckets | Keys
+    takes: Buckets | Keys | Ranges
     topology: Topology
 
 
@@ -58,15 +64,22 @@ class RoutingTable:
     buckets: int
     regions: tuple[Region, ...]
     origin: str = ""
+    reach: Reach = EQUAL
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
         """The next version, or this very object if nothing changes."""
         return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
 
     @property
+    def ranged(self) -> bool:
+        """Whether regions are areas of the ordered matrix."""
+        return len(self.compiled.span) > 1
+
+    @property
     def cells(self) -> int:
-        """The number of cells in which load is counted: buckets, then codes with a region of their own."""
-        return self.buckets + len(self.compiled.key_codes)
+        """The number of cells in which load is counted: buckets, then codes with a region of their own; of a ranged
+        table the elementary intervals, between any two neighbouring ends of its intervals."""
+        return self.buckets + len(self.compiled.key_codes) if not self.ranged else len(self.compiled.cuts) + 1
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -83,36 +96,43 @@ class RoutingTable:
             "sides": self.sides,
             "buckets": self.buckets,
             "origin": self.origin,
+            **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
             "regions": [
-                {
-                    ("buckets" if isinstance(region.takes, Buckets) else "keys"): list(
-                        region.takes.ids if isinstance(region.takes, Buckets) else region.takes.codes
-                    ),
-                    "topology": region.topology.to_json(),
-                }
-                for region in self.regions
+                {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
             ],
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RoutingTable:
-        regions = tuple(
-            Region(
-                Buckets(tuple(item["buckets"])) if "buckets" in item else Keys(tuple(item["keys"])),
-                topology_from_json(item["topology"]),
-            )
-            for item in data["regions"]
-        )
-        return cls(data["version"], data["instances"], data["sides"], data["buckets"], regions, data["origin"])
+        regions = tuple(Region(_takes(item), topology_from_json(item["topology"])) for item in data["regions"])
+        reach = Reach(*data["reach"]) if "reach" in data else EQUAL
+        return cls(data["version"], data["instances"], data["sides"], data["buckets"], regions, data["origin"], reach)
 
     def __getstate__(self) -> dict[str, Any]:
         """Travels to the tasks with its arrays compiled and its digest made."""
         return {**self.__dict__, "compiled": self.compiled, "digest": self.digest}
 
 
+def _takes_json(takes: Buckets | Keys | Ranges) -> dict[str, Any]:
+    if isinstance(takes, Buckets):
+        return {"buckets": list(takes.ids)}
+    if isinstance(takes, Keys):
+        return {"keys": list(takes.codes)}
+    return {"ranges": [[side.low, side.high] for side in (takes.rows, takes.columns)]}
+
+
+def _takes(item: dict[str, Any]) -> Buckets | Keys | Ranges:
+    if "buckets" in item:
+        return Buckets(tuple(item["buckets"]))
+    if "keys" in item:
+        return Keys(tuple(item["keys"]))
+    return Ranges(*(Interval(*side) for side in item["ranges"]))
+
+
 class Compiled(NamedTuple):
     """A table as arrays. Slot k of (region, side) starts at `slot_start[k] = (region * sides + side) << 32 | u`;
-    its targets are `instance[target[k]:target[k+1]]` with their roles."""
+    its targets are `instance[target[k]:target[k+1]]` with their roles. In a ranged table elementary interval e begins
+    at `cuts[e-1]`; regions `span_region[span[k]:span[k+1]]` take it on side s, with k = s * (len(cuts) + 1) + e."""
 
     region_of_bucket: npt.NDArray[np.int64]
     key_codes: npt.NDArray[np.int64]
@@ -122,6 +142,9 @@ class Compiled(NamedTuple):
     target: npt.NDArray[np.int64]
     instance: npt.NDArray[np.int32]
     role: npt.NDArray[np.uint8]
+    cuts: npt.NDArray[np.int64]
+    span: npt.NDArray[np.int64]
+    span_region: npt.NDArray[np.int64]
 
 
 def _compile(table: RoutingTable) -> Compiled:
@@ -135,7 +158,7 @@ def _compile(table: RoutingTable) -> Compiled:
     for number, region in enumerate(table.regions):
         if isinstance(region.takes, Buckets):
             region_of_bucket[list(region.takes.ids)] = number
-        else:
+        elif isinstance(region.takes, Keys):
             codes.extend(region.takes.codes)
             code_regions.extend([number] * len(region.takes.codes))
         for side in range(table.sides):
@@ -155,7 +178,30 @@ def _compile(table: RoutingTable) -> Compiled:
         np.cumsum([0] + [len(slot) for slot in targets]).astype(np.int64),
         np.array([instance for instance, _ in flat], np.int32),
         np.array([int(role) for _, role in flat], np.uint8),
+        *_compile_ranges(table),
     )
+
+
+def _compile_ranges(
+    table: RoutingTable,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Alg. 3, step 1 of A-DSP as arrays: from a code to the areas that take it."""
+    areas = [(n, region.takes) for n, region in enumerate(table.regions) if isinstance(region.takes, Ranges)]
+    ends = {end for _, area in areas for side in (area.rows, area.columns) for end in (side.low, side.high)}
+    cuts = sorted(end for end in ends if end is not None)
+    span, regions = [0], []
+    for side in range(table.sides if areas else 0):
+        at: list[list[int]] = [[] for _ in range(len(cuts) + 1)]
+        for number, area in areas:
+            codes = area.side(side)
+            first = 0 if codes.low is None else bisect_right(cuts, codes.low)
+            last = len(cuts) if codes.high is None else bisect_right(cuts, codes.high) - 1
+            for elementary in range(first, last + 1):
+                at[elementary].append(number)
+        for numbers in at:
+            regions += numbers
+            span.append(len(regions))
+    return np.array(cuts, np.int64), np.array(span, np.int64), np.array(regions, np.int64)
 
 
 def _bounds(index: int, slots: tuple[Slot, ...]) -> list[int]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
+from typing import Any, Literal
 
 
 class Role(IntFlag):
@@ -64,25 +64,96 @@ class Biclique:
         return out
 
 
+WHOLE = 2**32
+"""The range of `u`: widths of a division add up to it."""
+
+Division = tuple[tuple[int, int], ...]
+"""(line, width) of consecutive pieces of the range of `u`. A line may have several pieces: see start-point alignment in
+strategies/adsp/mapping.py."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A matrix of cells: side 0 takes a row, side 1 a column, and both store and probe in every cell of it."""
+    """A matrix of cells: side 0 takes a row, side 1 a column, and both store and probe in every cell of it.
+
+    A *varietal* grid (A-DSP, Sec. 3.1, Fig. 4) has one more line, the adjustive one, of fewer cells (`extra`). If it is
+    a row, side 1 is the primary stream: its tuples are in a cell of each regular row and in one of the extra ones.
+
+        <1, 2, 1, row> over cells 0 1, extra 2       r: slot 0.72 -> 0, 1     s: slot 1/2 -> 0, 2
+                                                        slot 0.28 -> 2           slot 1/2 -> 1, 2
+
+    `divisions` cut the range of `u` for the lines of side 0, the lines of side 1, and the primary stream over the extra
+    cells; an empty one is even. The adjustive line is the last line of its side.
+    """
 
     rows: int
     columns: int
     cells: tuple[int, ...]
+    extra: tuple[int, ...] = ()
+    along: Literal["row", "column"] = "row"
+    divisions: tuple[Division, Division, Division] = ((), (), ())
+
+    @property
+    def primary(self) -> int:
+        """The side whose tuples are spread over the extra cells; it has regular lines only."""
+        return 1 if self.along == "row" else 0
+
+    def lines(self, side: int) -> int:
+        return (self.rows, self.columns)[side] + (1 if self.extra and side != self.primary else 0)
+
+    def division(self, part: int) -> Division:
+        """Of side 0, side 1 or (2) the primary stream over the extra cells."""
+        return self.divisions[part] or even_division(len(self.extra) if part == 2 else self.lines(part))
 
     def slots(self, side: int) -> tuple[Slot, ...]:
-        lines = self.rows if side == 0 else self.columns
-        return tuple(Slot(1.0, _merged([(cell, Role.BOTH) for cell in self._line(side, i)])) for i in range(lines))
+        own = self.division(side)
+        if not self.extra or side != self.primary:
+            return tuple(Slot(width, _both(self._line(side, line))) for line, width in own)
+        return tuple(
+            Slot(width, _both((*self._line(side, line), self.extra[cell])))
+            for width, line, cell in _overlaid(own, self.division(2))
+        )
 
     def _line(self, side: int, index: int) -> tuple[int, ...]:
+        if index == (self.rows, self.columns)[side]:
+            return self.extra
         if side == 0:
             return self.cells[index * self.columns : (index + 1) * self.columns]
         return self.cells[index :: self.columns]
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "grid", "rows": self.rows, "columns": self.columns, "cells": list(self.cells)}
+        out: dict[str, Any] = {"kind": "grid", "rows": self.rows, "columns": self.columns, "cells": list(self.cells)}
+        if self.extra:
+            out["extra"] = list(self.extra)
+        if self.along != "row":
+            out["along"] = self.along
+        if any(self.divisions):
+            out["divisions"] = [[list(piece) for piece in division] for division in self.divisions]
+        return out
+
+
+def even_division(lines: int) -> Division:
+    """Every line one piece, all of a size (but for the remainder of an integer division)."""
+    cuts = [i * WHOLE // lines for i in range(lines + 1)]
+    return tuple((i, cuts[i + 1] - cuts[i]) for i in range(lines))
+
+
+def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
+    """Pieces on which both divisions are constant: (width, line of one, line of two)."""
+    out: list[tuple[int, int, int]] = []
+    mine, theirs = [list(piece) for piece in one], [list(piece) for piece in two]
+    while mine and theirs:
+        width = min(mine[0][1], theirs[0][1])
+        out.append((width, mine[0][0], theirs[0][0]))
+        for pieces in (mine, theirs):
+            pieces[0][1] -= width
+            if not pieces[0][1]:
+                del pieces[0]
+    return out
+
+
+def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
+    return _merged([(cell, Role.BOTH) for cell in cells])
 
 
 Topology = Biclique | Grid
@@ -90,7 +161,15 @@ Topology = Biclique | Grid
 
 def topology_from_json(data: dict[str, Any]) -> Topology:
     if data["kind"] == "grid":
-        return Grid(data["rows"], data["columns"], tuple(data["cells"]))
+        one, two, three = data.get("divisions", ((), (), ()))
+        return Grid(
+            data["rows"],
+            data["columns"],
+            tuple(data["cells"]),
+            tuple(data.get("extra", ())),
+            data.get("along", "row"),
+            (tuple(map(tuple, one)), tuple(map(tuple, two)), tuple(map(tuple, three))),
+        )
     weights = data.get("weights")
     return Biclique(tuple(map(tuple, data["units"])), tuple(map(tuple, weights)) if weights else None)
 

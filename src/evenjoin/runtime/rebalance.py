@@ -8,6 +8,8 @@ The guards are the same for all planners and judge only what a change touches: t
   batches of all, when there is no state yet
 * gain: on some side (row of the strategy's load) the heaviest load among the touched units must sink by `min_gain` of
   itself, and the work taken off the busiest touched instance must be `min_work` tuples and results a batch
+  (a matrix of cells is sized by capacity, and shrinking it makes its cells fuller: there the planner's own imbalance
+  must sink)
 * budget: no more than `budget` stored tuples may move at once
 
 Pure but for the clock, which comes in. A strategy without counts (`tracked` 0) cannot be judged: its tables, if it
@@ -22,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from evenjoin.load.items import Items, items_of, moved_tuples, work_by_instance
+from evenjoin.load.items import Items, is_matrix, items_of, moved_tuples, work_by_instance
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
@@ -82,6 +84,9 @@ def _refused(
     """Why the guards refuse a table; None if they let it pass."""
     if guards.budget is not None and moves > guards.budget:
         return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
+    if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
+        was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)
+        return None if will_be < was else f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
     before, after = strategy.load(items, old), strategy.load(items, new)
     touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
     if not touched.any():

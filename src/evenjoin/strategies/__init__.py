@@ -1,10 +1,27 @@
 """One file per system of the papers. A strategy is an initial table and a planner, nothing else."""
 
+from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.bistream import ContRand, Hash, Random
 from evenjoin.strategies.djb import DJB
+from evenjoin.strategies.dynamic import Dynamic
 from evenjoin.strategies.fastjoin import FastJoin
 from evenjoin.strategies.lsstream import LsStream
 from evenjoin.strategies.readj import Readj
+from evenjoin.strategies.square import Square
 
-__all__ = ["DJB", "ContRand", "FastJoin", "Hash", "LsStream", "Random", "Readj", "Strategy", "resolve", "strategies"]
+__all__ = [
+    "DJB",
+    "Adsp",
+    "ContRand",
+    "Dynamic",
+    "FastJoin",
+    "Hash",
+    "LsStream",
+    "Random",
+    "Readj",
+    "Square",
+    "Strategy",
+    "resolve",
+    "strategies",
+]

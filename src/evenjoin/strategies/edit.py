@@ -17,6 +17,7 @@ import numpy as np
 
 from evenjoin.kernels.hashing import bucket_of
 from evenjoin.load.items import home_of_buckets
+from evenjoin.placement.ranges import Ranges
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
 
@@ -101,5 +102,6 @@ def _split(regions: tuple[Region, ...]) -> list[tuple[str, int, Topology]]:
     return [
         (type(region.takes).__name__, item, region.topology)
         for region in regions
+        if not isinstance(region.takes, Ranges)
         for item in (region.takes.ids if isinstance(region.takes, Buckets) else region.takes.codes)
     ]

@@ -1,0 +1,163 @@
+"""A-DSP's cost model and its sampled ordered matrix (Sec. 2.3, eq. 1-3; Sec. 3.1, eq. 9; Sec. 5.1).
+
+    memory   C_m = |ca^r| * beta * r_state + |ca^s| * alpha * s_state     (1)  a row's tuples are in every column of it
+    network  C_n = the same with the tuples' sizes                        (2)
+    CPU      C_c = |ca^r| * |ca^s|                                        (3)  whatever alpha and beta
+    Square   N   = ceil(|ca^r| / V_h) * ceil(|ca^s| / V_h), V_h = V / 2   (9)
+
+Volumes are tuples; V is what one task may store.
+
+`Matrix` is the ordered tuple matrix, compressed: points with weights for each side's tuples, and the cuts at which
+areas may be split. Lines are equi-depth: each has about the same volume, and a code heavier than that is a line of its
+own. Both sides get the cuts of both, shifted by the middle of the reach, so that bands cross lines at their
+corners. Cells are the rectangles between cuts: a candidate may have results, by the reach alone. They are monotone: in
+each row the candidates are one run of columns, whose ends do not fall from one row to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from evenjoin.kernels.hashing import I64
+from evenjoin.load.items import F64
+from evenjoin.placement.pieces import Points
+from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Interval, Ranges, Reach
+
+ROUNDING = 1e-9
+"""Volumes are sums of floats: what exceeds a whole number by less than this does not."""
+
+
+def memory(rows: float, columns: float, alpha: int, beta: int, sizes: tuple[float, float] = (1.0, 1.0)) -> float:
+    """C_m of `rows` and `columns` tuples over alpha x beta tasks (eq. 1); `sizes` of a stored tuple of each side."""
+    return rows * beta * sizes[0] + columns * alpha * sizes[1]
+
+
+def network(rows: float, columns: float, alpha: int, beta: int, sizes: tuple[float, float] = (1.0, 1.0)) -> float:
+    """C_n (eq. 2); `sizes` of a tuple sent of each side."""
+    return memory(rows, columns, alpha, beta, sizes)
+
+
+def cpu(rows: float, columns: float) -> float:
+    """C_c (eq. 3)."""
+    return rows * columns
+
+
+def square_lines(rows: float, columns: float, capacity: float) -> tuple[int, int]:
+    """Rows and columns of Square's scheme (Theorem 1): half a task's capacity for each stream."""
+    half = capacity / 2
+    return max(ceil(rows / half - ROUNDING), 1), max(ceil(columns / half - ROUNDING), 1)
+
+
+def square_tasks(rows: F64, columns: F64, capacity: float) -> tuple[F64, F64]:
+    """Tasks (eq. 9) and memory (eq. 1) for arrays of volumes; an area without tuples is one task."""
+    alpha, beta = (np.ceil(volume / (capacity / 2) - ROUNDING).clip(1.0) for volume in (rows, columns))
+    return alpha * beta, rows * beta + columns * alpha
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The cuts of a side, ascending, and the volumes around each: `here` of the own side below it; of the other side
+    `reached` up to the last code that codes below the cut may match, `left` below the first that codes from it on may
+    (None: the reach has no such end)."""
+
+    at: I64
+    here: F64
+    reached: F64 | None
+    left: F64 | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The compressed ordered matrix. `points[side]` are sorted codes and the running sums of their weights, from 0."""
+
+    reach: Reach
+    lines: tuple[Lines, Lines]
+    points: Points
+
+    def volumes(self, area: Ranges) -> tuple[float, float]:
+        """|ca^r| and |ca^s| of an area."""
+        rows, columns = (self.volume(side, area.side(side)) for side in (0, 1))
+        return rows, columns
+
+    def volume(self, side: int, codes: Interval) -> float:
+        """Tuples of a side with these codes."""
+        begin, end = self._ends(side, codes)
+        return max(end - begin, 0.0)
+
+    def splits(self, area: Ranges, side: int) -> tuple[I64, F64]:
+        """Where an area may be split on a side, and the volumes [2 sides, 2 parts, splits] of the parts."""
+        own, lines = area.side(side), self.lines[side]
+        some = slice(np.searchsorted(lines.at, own.first, "right"), np.searchsorted(lines.at, own.last, "right"))
+        begin, end = self._ends(side, own)
+        first, last = self._ends(1 - side, area.side(1 - side))
+        here = lines.here[some]
+        out = np.empty((2, 2, len(here)))
+        out[side, 0], out[side, 1] = here - begin, end - here
+        out[1 - side] = last - first
+        if lines.reached is not None:
+            out[1 - side, 0] = np.minimum(lines.reached[some], last) - first
+        if lines.left is not None:
+            out[1 - side, 1] = last - np.maximum(lines.left[some], first)
+        return lines.at[some], np.maximum(out, 0.0)
+
+    def candidates(self) -> list[range]:
+        """Per line of side 0 the lines of side 1 it may have results with."""
+        rows, columns = ([Interval(*ends) for ends in pairwise([None, *c.at.tolist(), None])] for c in self.lines)
+        return [self.reach.touched(row, columns) for row in rows]
+
+    def _ends(self, side: int, codes: Interval) -> tuple[float, float]:
+        mine, running = self.points[side]
+        begin, end = np.searchsorted(mine, codes.first, "left"), np.searchsorted(mine, codes.last, "right")
+        return float(running[begin]), float(running[end])
+
+
+def matrix_of(points: Points, reach: Reach, lines: int, keep: tuple[int, ...] = ()) -> Matrix:
+    """The matrix of these points: at most `lines` cuts come from each side, and all codes in `keep` are cuts."""
+    middle = 0 if reach.low is None or reach.high is None else (reach.low + reach.high) // 2
+    shifts = (0, middle)
+    ends: set[int] = set()
+    for side, (codes, weights) in enumerate(points):
+        ends |= {code - shifts[side] for code in _equi_depth(codes, weights, max(lines // 2, 2)).tolist()}
+    sums = tuple(_running(codes, weights) for codes, weights in points)
+    made = []
+    for side in (0, 1):
+        every = {end + shifts[side] for end in ends} | set(keep)
+        cuts = np.array(sorted(cut for cut in every if FIRST_CODE < cut <= LAST_CODE), np.int64)
+        low, high = (reach.low, reach.high) if side == 0 else (_minus(reach.high), _minus(reach.low))
+        (own, mine), (other, theirs) = sums[side], sums[1 - side]
+        reached = None if high is None else theirs[np.searchsorted(other, _plus(cuts, high - 1), "right")]
+        left = None if low is None else theirs[np.searchsorted(other, _plus(cuts, low), "left")]
+        made.append(Lines(cuts, mine[np.searchsorted(own, cuts)], reached, left))
+    return Matrix(reach, (made[0], made[1]), sums)
+
+
+def _running(codes: I64, weights: F64) -> tuple[I64, F64]:
+    order = np.argsort(codes, kind="stable")
+    return codes[order], np.concatenate([[0.0], np.cumsum(weights[order])])
+
+
+def _equi_depth(codes: I64, weights: F64, parts: int) -> I64:
+    """Where lines begin, but for the first: about `parts` of the same volume, less than twice as many with those of
+    single heavy codes."""
+    some, running = _running(codes, weights)
+    if not len(some):
+        return some
+    wanted = running[-1] * np.arange(1, parts) / parts
+    right = np.searchsorted(running, wanted).clip(1, len(some))
+    nearest = np.where(running[right] - wanted < wanted - running[right - 1], right, right - 1)
+    heavy = np.flatnonzero(np.diff(running) * parts > running[-1])
+    begins = np.unique(np.concatenate([nearest, heavy, heavy + 1]))
+    return np.unique(some[begins[(begins > 0) & (begins < len(some))]])
+
+
+def _plus(codes: I64, shift: int) -> I64:
+    """codes + shift, held within int64."""
+    return np.array([min(max(code + shift, FIRST_CODE), LAST_CODE) for code in codes.tolist()], np.int64)
+
+
+def _minus(bound: int | None) -> int | None:
+    return None if bound is None else -bound

@@ -1,0 +1,53 @@
+"""Samples: a few weighted points per side that stand for its tuples alive, for planners that look at codes.
+
+    ((code, weight), ...)    codes ascend, each once; weights are positive and add up to the side's tuples alive
+
+A tuple counts once, however many instances store a copy of it; late and unmatchable tuples and those that have expired
+do not count. A batch of n dispatched tuples is, before merging, its codes with weight 1 each (or a uniform sample of m
+of them with weight n/m each). With `alive` the tuples of the side after the batch and `arrived` those that came in it:
+
+    merge_samples(scaled(old, alive - arrived), new, limit)
+
+so old points lose weight as tuples expire. This keeps the order statistics, not the points: what merging puts on one
+code lay within 1/limit of the whole, in rank. A code with more than that share keeps a point of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+SAMPLE_POINTS = 256
+"""Points a side of the load report has at most."""
+
+Sample = tuple[tuple[int, float], ...]
+
+
+def merge_samples(old: Sample, new: Sample, limit: int = SAMPLE_POINTS) -> Sample:
+    """One sample for the tuples of both: at most `limit` points of the same total weight. O(points log points)."""
+    codes, weights = _sorted_points((*old, *new))
+    if len(codes) > limit:
+        codes, weights = _compressed(codes, weights, limit)
+    return tuple(zip(codes.tolist(), weights.tolist(), strict=True))
+
+
+def scaled(sample: Sample, total: float) -> Sample:
+    """The same points for another number of tuples; none if there are no tuples."""
+    weight = sum(weight for _, weight in sample)
+    return tuple((code, w * total / weight) for code, w in sample) if weight > 0 and total > 0 else ()
+
+
+def _sorted_points(points: Sequence[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
+    codes, owner = np.unique(np.array([code for code, _ in points], np.int64), return_inverse=True)
+    weights = np.bincount(owner, np.array([weight for _, weight in points], np.float64), len(codes))
+    return codes[weights > 0], weights[weights > 0]
+
+
+def _compressed(codes: np.ndarray, weights: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Equi-depth: neighbours whose middles fall into the same of `limit` equal parts become their heaviest."""
+    ends = np.cumsum(weights)
+    part = np.minimum(((ends - weights / 2) / ends[-1] * limit).astype(np.int64), limit - 1)
+    order = np.lexsort((codes, -weights, part))
+    first = np.flatnonzero(np.diff(part[order], prepend=-1))
+    return codes[order][first], np.bincount(part, weights)[part[order][first]]

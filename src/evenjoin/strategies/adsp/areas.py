@@ -1,0 +1,115 @@
+"""From the ordered matrix to areas: A-DSP's area dichotomy (Sec. 3.2, Def. 5 and 6, Alg. 2).
+
+An area is split in two, by a row or by a column, and each part is cut down to what its own rows (columns) may match:
+
+    . . . .            rows above the split keep the columns they reach,      # # # .
+    # # # .            rows below it theirs: the parts share columns          # # # .
+    # # # #     ->     (their tuples are copied), never cells          ->       - - - -
+      # # #                                                                   . # # #
+        # #                                                                   .   # #
+
+Of all pairs of corners the paper tries, these are the ones that matter: candidate cells are monotone (no result at a
+cell means none towards one of the off-diagonal corners), so for a given last row of the first part every wider first
+part, and every wider rest, only adds cells without results. That leaves one split per row and one per column.
+
+Termination (Def. 6): a split is followed only if its parts need fewer tasks than the area; among all that are, the
+least total counts, ties by memory (eq. 1). The printed Def. 6 has its inequality the wrong way round; line 7 of Alg. 2
+and the text say this. Areas reached by different splits are planned once. The paper follows every such split, which is
+still O((rows * columns)^2) areas; here the FOLLOWED most promising of each area are, and `follow=None` follows all.
+
+Invariant: the areas of a plan cover every pair within the reach exactly once and no pair twice, whatever codes come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evenjoin.load.adsp import Matrix
+from evenjoin.load.items import F64
+from evenjoin.placement.ranges import Interval, Ranges, Reach
+
+Tasks = Callable[[F64, F64], tuple[F64, F64]]
+"""Tasks needed and memory taken (eq. 1) for volumes |ca^r|, |ca^s|, arrays of one shape: by eq. 9 or Alg. 1."""
+
+
+Rule = Literal["terminate", "exhaust"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Areas and what they need together."""
+
+    tasks: int
+    memory: float
+    areas: tuple[Ranges, ...]
+
+
+FOLLOWED = 3
+"""Splits of an area whose parts are planned: those that need the fewest tasks at once, then the least memory."""
+
+
+def partition(matrix: Matrix, tasks: Tasks, follow: int | None = FOLLOWED, rule: Rule = "terminate") -> Plan:
+    """Alg. 2. `rule` "exhaust" is eq. 14: all dichotomies, also through parts that need more tasks at first."""
+    return _Partition(matrix, tasks, follow, rule).best(Ranges())
+
+
+def dichotomy(area: Ranges, side: int, at: int, reach: Reach) -> tuple[Ranges, ...]:
+    """The parts of an area below code `at` of a side and from it on; a part where nothing may match is left out."""
+    own = area.side(side)
+    parts = []
+    for half in (Interval.between(own.first, at - 1), Interval.between(at, own.last)):
+        near = reach.columns_of(half) if side == 0 else reach.rows_of(half)
+        other = None if near is None else _common(area.side(1 - side), near)
+        if other is not None:
+            parts.append(Ranges(half, other) if side == 0 else Ranges(other, half))
+    return tuple(parts)
+
+
+def _common(one: Interval, two: Interval) -> Interval | None:
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    return Interval.between(first, last) if first <= last else None
+
+
+class _Partition:
+    """One run of Alg. 2: the areas planned so far."""
+
+    def __init__(self, matrix: Matrix, tasks: Tasks, follow: int | None, rule: Rule) -> None:
+        self._matrix, self._tasks, self._follow, self._rule = matrix, tasks, follow, rule
+        self._known: dict[Ranges, Plan] = {}
+
+    def best(self, area: Ranges) -> Plan:
+        if area not in self._known:
+            self._known[area] = self._planned(area)
+        return self._known[area]
+
+    def _planned(self, area: Ranges) -> Plan:
+        rows, columns = self._matrix.volumes(area)
+        needed, taken = self._tasks(np.array([rows]), np.array([columns]))
+        whole = best = Plan(int(needed[0]), float(taken[0]), (area,))
+        for side, at in self._splits(area, whole.tasks):
+            parts = [self.best(part) for part in dichotomy(area, side, at, self._matrix.reach)]
+            offer = Plan(
+                sum(p.tasks for p in parts), sum(p.memory for p in parts), tuple(a for p in parts for a in p.areas)
+            )
+            if offer.tasks < whole.tasks and (offer.tasks, offer.memory) < (best.tasks, best.memory):
+                best = offer
+        return best
+
+    def _splits(self, area: Ranges, whole: int) -> list[tuple[int, int]]:
+        """(side, code) of the splits to follow, the most promising first."""
+        if whole == 1:
+            return []
+        found = [self._matrix.splits(area, side) for side in (0, 1)]
+        cuts = np.concatenate([at for at, _ in found])
+        sides = np.repeat([0, 1], [len(at) for at, _ in found])
+        rows, columns = np.concatenate([volumes for _, volumes in found], axis=2)
+        needed, taken = (each.sum(axis=0) for each in self._tasks(rows, columns))
+        order = np.lexsort((taken, needed))
+        if self._rule == "terminate":
+            order = order[needed[order] < whole]
+        order = order[: self._follow]
+        return list(zip(sides[order].tolist(), cuts[order].tolist(), strict=True))

@@ -1,0 +1,180 @@
+"""Which instance gets which cell of a new scheme: start-point alignment and Alg. 4 of A-DSP (Sec. 4.2, Fig. 8).
+
+Join results do not depend on which tuples share a line, so a new scheme is free to cut the range of `u` as suits the
+old one. Even ranges and the best mapping from 4 tasks to 5 move 3/10 of the tuples; aligned at the old start points
+each old line gives up its tail only, and 1/5 moves:
+
+    old     |0        |1        |2        |3        |        u ->
+    aligned |0      |4|1      |4|2      |4|3      |4|        line 4 is made of four pieces
+
+`aligned` does this for one division, `mapped` is Alg. 4: pairs of an old task and a new cell by falling lambda, the
+volume both store, each used once. (The paper calls the result the largest total; a greedy matching is at least half of
+it.) `fitted` puts both together for any number of areas: each new area is aligned to the old one it shares most with,
+and to even divisions if those move less.
+
+Instances are numbered from 0 without gaps, so a scheme with fewer tasks can keep only tasks below its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenjoin.load.items import F64
+from evenjoin.placement.pieces import Points, moved_volume, overlap
+from evenjoin.placement.ranges import Interval, Ranges
+from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.topology import WHOLE, Division, Grid
+from evenjoin.strategies.adsp.cells import Scheme
+
+MOST_PIECES = 128
+"""A division with more pieces than this is made even again: tables stay small, at the price of one larger move."""
+EVEN: tuple[Division, Division, Division] = ((), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A part of the matrix (None: all of it) and the scheme for its cells."""
+
+    takes: Ranges | None
+    scheme: Scheme
+
+
+def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingTable:
+    """The table of these areas that moves least from `old`; `old` itself if it is that table already."""
+    offers = []
+    for divisions in ([_even(area) for area in areas], [_aligned_to(old, area, points) for area in areas]):
+        made = _table(old, areas, divisions)
+        made = _renumbered(made, mapped(overlap(old, made, points)))
+        if made.regions == old.regions:
+            return old
+        offers.append((moved_volume(old, made, points), made))
+    return min(offers, key=lambda offer: offer[0])[1]
+
+
+def mapped(lam: F64) -> list[int]:
+    """Alg. 4: the old instance for each new cell. `lam` [old, new] is lambda; new cells beyond get free numbers."""
+    old, new = lam.shape
+    kept = lam[: min(old, new)]
+    instance = np.full(new, -1)
+    free = np.ones(new, bool)
+    order = np.argsort(-kept, axis=None, kind="stable")
+    for one, other in zip(*np.unravel_index(order, kept.shape), strict=True):
+        if kept[one, other] > 0 and free[one] and instance[other] < 0:
+            instance[other], free[one] = one, False
+    instance[instance < 0] = np.flatnonzero(free)
+    return [int(i) for i in instance]
+
+
+def aligned(old: Division, shares: Sequence[float]) -> Division:
+    """A division with these shares in which every line of `old` that is still there keeps the start of its pieces."""
+    room = widths(shares)
+    kept: list[tuple[int, int, int]] = []
+    spare: list[tuple[int, int]] = []
+    begin = 0
+    for line, width in old:
+        keep = min(width, room[line]) if line < len(room) else 0
+        if keep:
+            kept.append((begin, keep, line))
+            room[line] -= keep
+        if keep < width:
+            spare.append((begin + keep, width - keep))
+        begin += width
+    wanting = [line for line in range(len(room)) if room[line]]
+    for start, width in spare:
+        while width:
+            taken = min(width, room[wanting[0]])
+            kept.append((start, taken, wanting[0]))
+            start, width = start + taken, width - taken
+            room[wanting[0]] -= taken
+            if not room[wanting[0]]:
+                del wanting[0]
+    return _joined([(line, width) for _, width, line in sorted(kept)])
+
+
+def widths(shares: Sequence[float]) -> list[int]:
+    """The shares as parts of the range of `u`: integers that add up to it, none of them 0."""
+    cuts = np.rint(np.cumsum([0.0, *shares]) / sum(shares) * WHOLE).astype(np.int64)
+    if len(set(shares)) == 1:
+        cuts = np.array([i * WHOLE // len(shares) for i in range(len(shares) + 1)])
+    out: list[int] = np.maximum(np.diff(cuts), 1).tolist()
+    out[out.index(max(out))] += WHOLE - sum(out)
+    return out
+
+
+def _joined(division: list[tuple[int, int]]) -> Division:
+    out: list[tuple[int, int]] = []
+    for line, width in division:
+        if out and out[-1][0] == line:
+            out[-1] = (line, out[-1][1] + width)
+        else:
+            out.append((line, width))
+    return tuple(out)
+
+
+def _even(area: Area) -> tuple[Division, Division, Division]:
+    """Contiguous lines: nothing to say where they are even, else one piece a line."""
+    one, two, three = (
+        () if len(set(shares := area.scheme.shares(part))) < 2 else tuple(enumerate(widths(shares)))
+        for part in range(3)
+    )
+    return one, two, three
+
+
+def _aligned_to(old: RoutingTable, area: Area, points: Points) -> tuple[Division, Division, Division]:
+    grid = _nearest(old, area.takes or Ranges(), points)
+    even = _even(area)
+    if grid is None:
+        return even
+    out = []
+    for part in range(3):
+        shares = area.scheme.shares(part)
+        if not shares or (part == 2 and (not grid.extra or grid.along != area.scheme.along)):
+            out.append(even[part])
+            continue
+        made = aligned(grid.division(part), shares)
+        plain = tuple(enumerate(widths(shares)))
+        out.append(even[part] if made == plain or len(made) > MOST_PIECES else made)
+    return out[0], out[1], out[2]
+
+
+def _nearest(old: RoutingTable, takes: Ranges, points: Points) -> Grid | None:
+    """The grid of the old region that has most tuples in common with an area."""
+    best: tuple[float, Grid | None] = (0.0, None)
+    for region in old.regions:
+        if isinstance(region.topology, Grid):
+            theirs = region.takes if isinstance(region.takes, Ranges) else Ranges()
+            common = sum(_common(points, side, takes.side(side), theirs.side(side)) for side in (0, 1))
+            if common > best[0]:
+                best = common, region.topology
+    return best[1]
+
+
+def _common(points: Points, side: int, one: Interval, two: Interval) -> float:
+    codes, weights = points[side]
+    inside = (codes >= max(one.first, two.first)) & (codes <= min(one.last, two.last))
+    return float(weights[inside].sum())
+
+
+def _table(
+    old: RoutingTable, areas: Sequence[Area], divisions: Sequence[tuple[Division, Division, Division]]
+) -> RoutingTable:
+    """The areas' table with cells numbered as they come."""
+    regions, first = [], 0
+    for area, cuts in zip(areas, divisions, strict=True):
+        regions.append(Region(area.takes or Buckets((0,)), area.scheme.grid(first, cuts)))
+        first += area.scheme.tasks
+    buckets = 1 if areas[0].takes is None else 0
+    return replace(old, version=old.version + 1, instances=first, buckets=buckets, regions=tuple(regions))
+
+
+def _renumbered(table: RoutingTable, instance: Sequence[int]) -> RoutingTable:
+    regions = []
+    for region in table.regions:
+        grid = region.topology
+        assert isinstance(grid, Grid)
+        cells, extra = (tuple(instance[cell] for cell in some) for some in (grid.cells, grid.extra))
+        regions.append(replace(region, topology=replace(grid, cells=cells, extra=extra)))
+    return replace(table, regions=tuple(regions))

@@ -1,0 +1,73 @@
+"""A-DSP: An Adaptive Join Algorithm for Dynamic Data Stream on Cloud System. The planner (Sec. 4, Fig. 7).
+
+    samples -> ordered matrix (load/adsp.py) -> areas (Alg. 2) -> cells (Alg. 1) -> instances (Alg. 4) -> table
+
+Alg. 3, the routing, is what the table says: a tuple goes to every area that has its code, there to a line by its `u`.
+Alg. 5, the migration, is the difference of two tables; migration.py states it in the paper's words.
+
+Offered are one grid over everything (2-DSP), the areas of Alg. 2, and the areas that are there with new cells; the
+fewest tasks win, then the least movement. A reach without ends (`<>`, floats) leaves one grid, as the paper says, and
+so do reports without samples. The first table is one grid over the given instances: nothing is known of the codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from evenjoin.errors import SpecError
+from evenjoin.load.adsp import Matrix, matrix_of
+from evenjoin.load.items import Items, alive
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.pieces import Points, moved_volume
+from evenjoin.placement.ranges import EVERYTHING, Ranges
+from evenjoin.placement.table import RoutingTable
+from evenjoin.strategies.adsp.areas import partition
+from evenjoin.strategies.adsp.cells import cells, varietal_tasks
+from evenjoin.strategies.adsp.mapping import Area, fitted
+from evenjoin.strategies.base import register
+from evenjoin.strategies.sized import Sized, volumes
+
+
+@register("adsp")
+@dataclass(frozen=True, slots=True)
+class Adsp(Sized):
+    """`lines`: cuts that each side gives to the compressed matrix."""
+
+    lines: int = 64
+
+    def __post_init__(self) -> None:
+        Sized.__post_init__(self)
+        if type(self.lines) is not int or self.lines < 2:
+            raise SpecError(f"adsp: lines must be a whole number of at least 2, not {self.lines!r}")
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        points = alive(items, table)
+        if points is None:
+            return None
+        capacity = self.fill * self.task_capacity
+        offers = self._offers(items, table, points, capacity)
+        while min(map(_tasks, offers)) > self.most:
+            capacity *= 1.1
+            offers = self._offers(items, table, points, capacity)
+        fewest = min(map(_tasks, offers))
+        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
+        return min(tables, key=lambda made: moved_volume(table, made, points))
+
+    def _offers(self, items: Items, table: RoutingTable, points: Points, capacity: float) -> list[list[Area]]:
+        offers = [[Area(None, cells(*volumes(points), capacity))]]
+        if table.reach == EVERYTHING or not items.samples:
+            return offers
+        now = [region.takes for region in table.regions if isinstance(region.takes, Ranges)]
+        ends = {end for area in now for side in (area.rows, area.columns) for end in (side.low, side.high)}
+        matrix = matrix_of(points, table.reach, self.lines, tuple(end for end in ends if end is not None))
+        found = partition(matrix, partial(varietal_tasks, capacity=capacity)).areas
+        return [_celled(areas, matrix, capacity) for areas in (tuple(now), found) if len(areas) > 1] + offers
+
+
+def _celled(areas: tuple[Ranges, ...], matrix: Matrix, capacity: float) -> list[Area]:
+    return [Area(area, cells(*matrix.volumes(area), capacity)) for area in areas]
+
+
+def _tasks(offer: list[Area]) -> int:
+    return sum(area.scheme.tasks for area in offer)

@@ -1,0 +1,92 @@
+"""Dynamic, a baseline of A-DSP (Sec. 5.1; Elseidy et al.): one grid of a power of two of tasks.
+
+* Workload of one stream doubles: twice the lines along its side, half along the other. A line is worth splitting when
+  it holds more than twice what the other side's lines hold; at exactly twice both schemes store the same, and it stays.
+* A task stores more than half of V: every task is split into four.
+
+Both keep most tuples where they are: lines are halved in place, neighbours merge. There is no way back to fewer tasks;
+the paper names none. `high`, `low` and `fill` are not used.
+
+    2 x 2 over 0 1 / 2 3     R doubles: 4 x 1 over 0 / 1 / 2 / 3     too full: 4 x 4 over 0 4 1 5 / 6 7 8 9 / ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenjoin.load.items import Items, alive
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Grid
+from evenjoin.strategies.base import Layout, register
+from evenjoin.strategies.sized import Sized, one_grid, volumes
+
+
+@register("dynamic")
+@dataclass(frozen=True, slots=True)
+class Dynamic(Sized):
+    """One grid of 2^a x 2^b tasks."""
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
+        """As many of the instances as are a power of two, as square as that allows."""
+        Sized.initial(self, 1, sides, layout)
+        power = instances.bit_length() - 1
+        rows, columns = 2 ** (power // 2), 2 ** (power - power // 2)
+        return one_grid(Grid(rows, columns, tuple(range(rows * columns))), f"{self.origin}/{layout}")
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        """Fullest task over half of V, or the fuller line over twice the other, whichever is more."""
+        points, grid = alive(items, table), table.regions[0].topology
+        if points is None or not isinstance(grid, Grid):
+            return 0.0
+        rows, columns = volumes(points)
+        row, column = rows / grid.rows, columns / grid.columns
+        uneven = [row / (2 * column)] if column and grid.columns > 1 else []
+        uneven += [column / (2 * row)] if row and grid.rows > 1 else []
+        return max((row + column) / (self.task_capacity / 2), *uneven, 0.0)
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        points, grid = alive(items, table), table.regions[0].topology
+        if points is None or not isinstance(grid, Grid):
+            return None
+        made = reshaped(grid, *volumes(points), self.task_capacity, self.most)
+        if made == grid:
+            return table
+        region = replace(table.regions[0], topology=made)
+        return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,))
+
+
+def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int) -> Grid:
+    """The grid for these volumes, reached by doubling a side (halving the other) and by quadrupling."""
+    while True:
+        row, column = rows / grid.rows, columns / grid.columns
+        if row > 2 * column and grid.columns > 1:
+            grid = more_rows(grid)
+        elif column > 2 * row and grid.rows > 1:
+            grid = more_columns(grid)
+        elif row + column > capacity / 2 and 4 * len(grid.cells) <= most:
+            grid = quadrupled(grid)
+        else:
+            return grid
+
+
+def more_rows(grid: Grid) -> Grid:
+    """Neighbours of a row share their columns and take half of the row each: (i, 2c + b) becomes (2i + b, c)."""
+    cells = np.array(grid.cells).reshape(grid.rows, grid.columns // 2, 2).transpose(0, 2, 1)
+    return Grid(grid.rows * 2, grid.columns // 2, tuple(cells.reshape(-1).tolist()))
+
+
+def more_columns(grid: Grid) -> Grid:
+    """Neighbours of a column share their rows: (2c + b, j) becomes (c, 2j + b)."""
+    cells = np.array(grid.cells).reshape(grid.rows // 2, 2, grid.columns).transpose(0, 2, 1)
+    return Grid(grid.rows // 2, grid.columns * 2, tuple(cells.reshape(-1).tolist()))
+
+
+def quadrupled(grid: Grid) -> Grid:
+    """Every task keeps a quarter of its cell; the other quarters are new tasks."""
+    cells = np.full((grid.rows * 2, grid.columns * 2), -1)
+    cells[::2, ::2] = np.array(grid.cells).reshape(grid.rows, grid.columns)
+    cells[cells < 0] = np.arange(len(grid.cells), 4 * len(grid.cells))
+    return Grid(grid.rows * 2, grid.columns * 2, tuple(cells.reshape(-1).tolist()))

@@ -1,0 +1,94 @@
+"""What Square, Dynamic and A-DSP have in common: tasks of capacity V, and more or fewer of them as volumes change.
+
+Their load is the tuples a task stores (copies count), their imbalance how far that is outside what is allowed:
+
+    over capacity   fullest task / (high * V)           above 1: the scheme is too small
+    under use       low * V / mean of all tasks         above 1: it is too large (a single task is never too large)
+
+with high = 80 % and low = 50 % as in A-DSP's Sec. 5.4. A plan fills tasks up to `fill` of V. The paper makes schemes
+for V itself, but a scheme that leaves a task above 80 % calls for another at once: the default is halfway between both.
+Volumes come from the report's samples (load/samples.py), or, while one grid has everything, from what it stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+
+from evenjoin.errors import SpecError
+from evenjoin.load.items import F64, Items, alive
+from evenjoin.placement.pieces import Points, stored_volume
+from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.topology import Grid
+from evenjoin.strategies.base import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """`task_capacity` is V, in stored tuples; `most` the largest number of tasks: beyond it V is exceeded evenly."""
+
+    task_capacity: float = 1_000_000
+    high: float = 0.8
+    low: float = 0.5
+    fill: float = 0.65
+    most: int = 256
+
+    def __post_init__(self) -> None:
+        wanted = {
+            "task_capacity": ("above 0", self.task_capacity > 0),
+            "high": ("above low and at most 1", self.low < self.high <= 1),
+            "low": ("at least 0", self.low >= 0),
+            "fill": ("above 0 and at most high", 0 < self.fill <= self.high),
+            "most": ("a whole number of at least 1", type(self.most) is int and self.most >= 1),
+        }
+        for name, (what, fine) in wanted.items():
+            if not fine:
+                raise SpecError(f"{self.origin}: {name} must be {what}, not {getattr(self, name)!r}")
+
+    @property
+    def origin(self) -> str:
+        return type(self).__name__.lower()
+
+    @property
+    def threshold(self) -> float:
+        return 1.0
+
+    @property
+    def tracked(self) -> int:
+        """Stored tuples are counted; the heavy keys are for the user's eyes."""
+        return 32
+
+    def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
+        """One grid, as square as the number of instances allows. Its cells have both sides, whatever the layout."""
+        if sides != 2:
+            raise SpecError(f"{self.origin} joins two streams, not {sides}")
+        rows = next(r for r in range(isqrt(instances), 0, -1) if instances % r == 0)
+        return one_grid(Grid(rows, instances // rows, tuple(range(instances))), f"{self.origin}/{layout}")
+
+    def load(self, items: Items, table: RoutingTable) -> F64:
+        points = alive(items, table)
+        if points is None:
+            return np.zeros((1, table.instances))
+        total: F64 = stored_volume(table, points).sum(axis=0, keepdims=True)
+        return total
+
+    def imbalance(self, items: Items, table: RoutingTable) -> float:
+        load = self.load(items, table)[0]
+        if not load.any():
+            return 0.0
+        over = float(load.max()) / (self.high * self.task_capacity)
+        under = self.low * self.task_capacity / float(load.mean()) if table.instances > 1 else 0.0
+        return max(over, under)
+
+
+def one_grid(grid: Grid, origin: str) -> RoutingTable:
+    """A table of one grid that takes everything: it suits any condition."""
+    return RoutingTable(0, len(grid.cells), 2, 1, (Region(Buckets((0,)), grid),), origin)
+
+
+def volumes(points: Points) -> tuple[float, float]:
+    """|R| and |S|."""
+    rows, columns = (float(weights.sum()) for _, weights in points)
+    return rows, columns

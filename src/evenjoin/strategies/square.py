@@ -1,0 +1,35 @@
+"""Square, a baseline of A-DSP (Sec. 5.1): one grid of ceil(|R| / V_h) x ceil(|S| / V_h) tasks (eq. 9), V_h = V / 2.
+
+Blind to what the codes are: it suits any condition, and pays for pairs that cannot match. Changes its scheme when a
+task is above 80 % or the mean below 50 % of V, with A-DSP's own mapping and alignment (Sec. 5.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenjoin.load.adsp import square_lines
+from evenjoin.load.items import Items, alive
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import RoutingTable
+from evenjoin.strategies.adsp.cells import Scheme
+from evenjoin.strategies.adsp.mapping import Area, fitted
+from evenjoin.strategies.base import register
+from evenjoin.strategies.sized import Sized, volumes
+
+
+@register("square")
+@dataclass(frozen=True, slots=True)
+class Square(Sized):
+    """One grid by eq. 9."""
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+        points = alive(items, table)
+        if points is None:
+            return None
+        capacity = self.fill * self.task_capacity
+        rows, columns = square_lines(*volumes(points), capacity)
+        while rows * columns > self.most:
+            capacity *= 1.1
+            rows, columns = square_lines(*volumes(points), capacity)
+        return fitted(table, [Area(None, Scheme(rows, columns))], points)
