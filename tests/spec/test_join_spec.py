@@ -221,6 +221,7 @@ def test_without_an_equality_a_range_drives() -> None:
     assert (found.low, found.high, str(found.residual)) == (0, MINUTE, "o.price < t.cost")
     assert expiry(found) == [(MINUTE, 0), (0, 0)]
     assert not found.equal_codes
+    assert (found.reach, spec().reach, spec("o.id <> t.taxi").reach) == ((-2, 2), (0, 0), (None, None))
     assert pickle.loads(pickle.dumps(found)) == found
 
 
@@ -281,7 +282,7 @@ def test_codes_of_decimals_add_and_codes_of_floats_compare(on: str, kind: str, b
     found = build_spec({"l": schema, "r": schema}, on)
     assert found.band is not None
     assert (found.band.kind, (found.band.low, found.band.high)) == (kind, bounds)
-    assert found.band.reach == (bounds if kind == "integer" else (None, None))
+    assert found.reach == found.band.reach == (bounds if kind == "integer" else (None, None))
     assert found.residual is not None
 
 

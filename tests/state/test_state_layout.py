@@ -52,6 +52,11 @@ BOUND = " AND r.{t} BETWEEN l.{t} AND l.{t} + INTERVAL 5 SECONDS"
         ("l.k = r.k", {"event_time": "t"}, ["t"], ["t"], {}),
         ("l.k = r.k", {"event_time": "t", "window": tumbling(10)}, ["t", "k"], ["t"], {"k": CODE}),
         ("l.k = r.k AND l.n * r.n > l.small", {}, ["k"], ["small", "n"], {"k": CODE}),
+        ("l.k < r.k", {}, ["k", "n"], ["n"], {"k": CODE}),
+        ("l.small < r.k", {}, ["small"], [], {"small": CODE}),
+        ("l.x < r.x", {}, ["n"], ["n", "x"], {}),
+        ("l.t < r.t", {}, ["t"], [], {"t": CODE}),
+        ("l.k <> r.k", {}, ["n"], ["n", "k"], {}),
     ],
     ids=str,
 )  # fmt: skip
@@ -68,8 +73,10 @@ def test_what_is_stored(on, options, select, stored, rebuilt):
     [
         ("l.k = r.k", {}, [CODE, POSITION, "n"]),
         ("l.k = r.k" + BOUND.format(t="t"), {"event_time": "t"}, [CODE, TIME, POSITION, "n"]),
+        ("l.k < r.k" + BOUND.format(t="t"), {"event_time": "t"}, [CODE, POSITION, "k", "n"]),
+        ("abs(l.k - r.k) < 3" + BOUND.format(t="t"), {"event_time": "t"}, [CODE, TIME, POSITION, "n"]),
     ],
-    ids=["full history", "timed"],
+    ids=["full history", "timed", "the event time drives", "a band drives"],
 )  # fmt: skip
 def test_the_schema_of_a_run(on, options, names):
     """Code, time if there is one, position, payload; on the wire the role comes last."""

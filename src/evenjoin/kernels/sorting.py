@@ -14,7 +14,7 @@ from evenjoin.kernels.hashing import I64, Codes
 
 def run_order(codes: Codes, times: I64 | None) -> npt.NDArray[np.intp]:
     """Permutation that sorts tuples by (code, time). O(n log n)."""
-    if times is None or len(codes) < 2:
+    if times is None or times is codes or len(codes) < 2:
         return np.argsort(codes)
     low_code, low_time = int(codes.min()), int(times.min())
     code_span, time_span = int(codes.max()) - low_code, int(times.max()) - low_time

@@ -79,6 +79,13 @@ class JoinSpec:
         """Only tuples with equal codes can match: by an equality, or by the start of their window."""
         return self.window is not None or (self.band is None and bool(self.key_types))
 
+    @property
+    def reach(self) -> tuple[int | None, int | None]:
+        """The least and the greatest that code of side 1 - code of side 0 of a match can be; None is no bound."""
+        if self.equal_codes:
+            return 0, 0
+        return (None, None) if self.band is None else self.band.reach
+
     def fingerprint(self) -> dict[str, object]:
         """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart: not in it."""
         return {

@@ -1,7 +1,8 @@
 """What a tuple of one side looks like in a run and on the wire.
 
     code   int64, or int32 for hashed keys      sort key, placement
-    time   int64 (absent without an order)      second sort key, window start for windowed joins
+    time   int64 (absent without an order,      second sort key, window start for windowed joins
+           or when it is the code)
     u      uint32                               position, for placement
     ...    the columns the answer still needs   payload
 
@@ -25,6 +26,9 @@ from evenjoin.kernels.hashing import I64, Codes, KeyCodec, from_ordered_int64, i
 from evenjoin.spec import Expr, JoinSpec
 from evenjoin.spec.expr import Column
 
+Timed = Literal["timed", "untimed", "coded"]
+"""Whether tuples have a time of their own, none, or their code is it (the event time drives a band)."""
+
 CODE, TIME, POSITION, ROLE = "~code", "~time", "~u", "~role"
 
 
@@ -34,7 +38,7 @@ class Layout:
 
     alias: str
     codec: KeyCodec
-    timed: Literal["timed", "untimed"]
+    timed: Timed
     stored: pa.Schema
     rebuilt: Mapping[str, str]
     types: Mapping[str, pa.DataType]
@@ -80,7 +84,9 @@ def _layout(spec: JoinSpec, number: int, codec: KeyCodec) -> Layout:
         elif name == side.event_time and spec.window is None and _bounded(spec) and _fits_time(types[name]):
             rebuilt[name] = TIME
     stored = pa.schema([pa.field(name, types[name]) for name in kept if name not in rebuilt])
-    timed: Literal["timed", "untimed"] = "timed" if side.order is not None else "untimed"
+    timed: Timed = "timed" if side.order is not None else "untimed"
+    if spec.band is not None and spec.band.on_time:
+        timed = "coded"
     return Layout(side.alias, codec, timed, stored, rebuilt, types)
 
 
@@ -109,8 +115,11 @@ class Tuples:
 
     @classmethod
     def of(cls, layout: Layout, batch: pa.RecordBatch) -> Tuples:
-        times = np.asarray(batch.column(TIME)) if layout.timed == "timed" else None
-        return cls(layout, np.asarray(batch.column(CODE)), times, np.asarray(batch.column(POSITION)), batch)
+        codes = np.asarray(batch.column(CODE))
+        times = np.asarray(batch.column(TIME)) if layout.timed == "timed" else codes
+        return cls(
+            layout, codes, None if layout.timed == "untimed" else times, np.asarray(batch.column(POSITION)), batch
+        )
 
     def __len__(self) -> int:
         return len(self.codes)
