@@ -8,6 +8,8 @@ orders and tracks towards them:
                        orders: ... on 20 % of the cells        tracks: ... on 24 % of the cells
 
 So the hot cells are clustered on the map, hence on the curve, and mostly the same for both streams.
+The day drifts: a district's reach swells and shrinks with the hours (PULL), the station and the university in the
+morning, the old town at noon, harbour and stadium in the evening, so the hot cells of one hour are not those of another.
 The volume follows the hours of a working day, with a morning and an evening peak; orders and tracks follow it alike.
 Batch b covers its own slice of the day, so no row is late. The same seed gives the same day.
 
@@ -37,6 +39,14 @@ DISTRICTS: dict[str, tuple[int, int, float]] = {  # x, y, reach
     "Airport": (55, 12, 1.8),
     "Stadium": (14, 17, 1.2),
 }
+PULL: dict[str, tuple[float, float, float, float]] = {  # factor of the reach at 0, 6, 12 and 18 o'clock
+    "Old Town": (0.9, 0.7, 1.3, 1.1),
+    "Central Station": (0.7, 1.5, 1.0, 0.9),
+    "Harbour": (0.9, 0.7, 1.0, 1.5),
+    "University": (0.5, 1.4, 1.3, 0.7),
+    "Airport": (1.4, 1.2, 0.9, 0.9),
+    "Stadium": (0.6, 0.6, 0.8, 1.9),
+}
 # orders and tracks per hour of the day, relative to each other
 HOURS = np.array([3, 2, 1, 1, 1, 2, 4, 7, 9, 8, 6, 6, 7, 6, 6, 6, 7, 9, 11, 10, 8, 7, 6, 4], np.float64)
 ORDERS_TOP, TRACKS_TOP, MASS = 0.20, 0.24, 0.80
@@ -60,13 +70,21 @@ class Day:
 
     @cached_property
     def order_shares(self) -> NDArray[np.float64]:
-        """The share of the orders that each cell gets; float64 of length ``CELLS``, sums to 1."""
-        return _shares(ORDERS_TOP, np.random.default_rng([self.seed, 0]))
+        """The share of the day's orders that each cell gets; float64 of length ``CELLS``, sums to 1."""
+        return self._over_the_day(ORDERS_TOP, 0)
 
     @cached_property
     def track_shares(self) -> NDArray[np.float64]:
-        """The share of the tracks that each cell gets."""
-        return _shares(TRACKS_TOP, np.random.default_rng([self.seed, 1]))
+        """The share of the day's tracks that each cell gets."""
+        return self._over_the_day(TRACKS_TOP, 1)
+
+    def _over_the_day(self, top: float, stream: int) -> NDArray[np.float64]:
+        shares = [_shares(top, hour, np.random.default_rng([self.seed, stream])) for hour in range(24)]
+        return np.asarray(np.average(shares, axis=0, weights=HOURS), np.float64)
+
+    def _now(self, top: float, stream: int, batch: int) -> NDArray[np.float64]:
+        """The shares in the middle of a batch's slice of the day."""
+        return _shares(top, 24 * (batch + 0.5) / self.batches, np.random.default_rng([self.seed, stream]))
 
     def batch_orders(self, batch: int) -> pa.Table:
         """The orders of one slice of the day."""
@@ -74,7 +92,7 @@ class Day:
         first, rows = _slice(self.orders, self.batches, batch)
         ids = np.arange(first, first + rows)
         fares = np.round(rng.lognormal(7.0, 0.5, rows)).astype(np.int64)
-        columns = [ids, draw(self.order_shares, rows, rng), self._times(batch, rows, rng), fares]
+        columns = [ids, draw(self._now(ORDERS_TOP, 0, batch), rows, rng), self._times(batch, rows, rng), fares]
         return pa.table(columns, schema=ORDERS_SCHEMA)
 
     def batch_tracks(self, batch: int) -> pa.Table:
@@ -82,7 +100,7 @@ class Day:
         rng = np.random.default_rng([self.seed, 3, batch])
         _, rows = _slice(self.tracks, self.batches, batch)
         taxis, speeds = rng.integers(0, self.taxis, rows), rng.integers(0, 90, rows)
-        columns = [taxis, draw(self.track_shares, rows, rng), self._times(batch, rows, rng), speeds]
+        columns = [taxis, draw(self._now(TRACKS_TOP, 1, batch), rows, rng), self._times(batch, rows, rng), speeds]
         return pa.table(columns, schema=TRACKS_SCHEMA)
 
     def _times(self, batch: int, rows: int, rng: np.random.Generator) -> pa.Array:
@@ -107,10 +125,11 @@ def _distance(x: float, y: float, name: str) -> float:
     return float(np.hypot(x - cx, y - cy)) / reach
 
 
-def _shares(top: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Zipf shares laid over the map: the nearer a cell is to a district, the lower its rank."""
+def _shares(top: float, hour: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Zipf shares laid over the map at an hour: the nearer a cell is to a busy district, the lower its rank."""
     x, y = np.meshgrid(np.arange(1 << ORDER), np.arange(1 << ORDER))
-    reach = [np.hypot(x - cx, y - cy) / r for cx, cy, r in DISTRICTS.values()]
+    busy = {name: np.interp(hour, (0, 6, 12, 18, 24), (*pull, pull[0])) for name, pull in PULL.items()}
+    reach = [np.hypot(x - cx, y - cy) / (r * busy[name]) for name, (cx, cy, r) in DISTRICTS.items()]
     pull = np.min(reach, axis=0) + rng.normal(0.0, 0.4, x.shape)
     cells_by_rank = cell_of(x, y, ORDER).ravel()[np.argsort(pull, axis=None)]
     shares = np.empty(CELLS)

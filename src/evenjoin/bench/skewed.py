@@ -1,6 +1,6 @@
 """The skewed workloads of the papers, by name: two streams and the join that is asked of them, as one value.
 
-    ride-hailing       the synthetic day: clustered hot cells, a volume that follows the hours     (FastJoin, LS-Stream)
+    ride-hailing       the synthetic day: clustered hot cells that move with the hours             (FastJoin, LS-Stream)
     G00 .. G22         zipf x on the left, zipf y on the right; 0 is uniform                       (FastJoin, Fig. 12)
     zipf0.2 .. zipf1.0 the same zipf on both sides                                                 (LS-Stream, V-A)
     drift-zipf1.0      zipf on both sides whose hot keys change every few batches                  (A-DSP, 5.5)
@@ -44,6 +44,8 @@ NAMES = (
     *(f"zipf{z / 10}" for z in (2, 4, 6, 8, 10)),
     "drift-zipf1.0",
 )
+FEW, MANY = 2_000, 1_000_000
+"""Keys: many where the law itself makes keys meet, few where many would hardly ever meet in a batch."""
 SPAN_US = 10_000_000
 RESULTS = 2_000_000
 WIDEST = 3.0
@@ -123,11 +125,12 @@ def workload(name: str, size: Size | None = None) -> JoinWorkload:
     if name == "ride-hailing":
         return _rides(size)
     if group := re.fullmatch(r"G([012])([012])", name):
-        streams = SkewedStreams((float(group[1]), float(group[2])))
+        exponents, drift = (float(group[1]), float(group[2])), None
     elif zipf := re.fullmatch(r"(drift-)?zipf(\d(?:\.\d+)?)", name):
-        streams = SkewedStreams((float(zipf[2]),) * 2, drift=size.drift if zipf[1] else None)
+        exponents, drift = (float(zipf[2]),) * 2, size.drift if zipf[1] else None
     else:
         raise SpecError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
+    streams = SkewedStreams(exponents, FEW if min(exponents) < 1 else MANY, drift=drift)
     window_ms = max(1, round(window_us(streams) / 1000))
     low, high = (f"l.ts {sign} INTERVAL {window_ms} MILLISECONDS" for sign in "-+")
     streams = replace(

@@ -273,16 +273,16 @@ class _Names:
 
 
 class _Busy:
-    """Time this instance works, without the time its consumer takes."""
+    """Processor time this instance takes, without that of its consumer; other processes' time does not count."""
 
     def __init__(self) -> None:
-        self._total, self._since = 0.0, time.perf_counter()
+        self._total, self._since = 0.0, time.process_time()
 
     def stop(self) -> None:
-        self._total += time.perf_counter() - self._since
+        self._total += time.process_time() - self._since
 
     def start(self) -> None:
-        self._since = time.perf_counter()
+        self._since = time.process_time()
 
     def ms(self) -> float:
-        return (self._total + time.perf_counter() - self._since) * 1000
+        return (self._total + time.process_time() - self._since) * 1000
