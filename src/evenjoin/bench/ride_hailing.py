@@ -9,7 +9,7 @@ orders and tracks towards them:
 
 So the hot cells are clustered on the map, hence on the curve, and mostly the same for both streams.
 The day drifts: a district's reach swells and shrinks with the hours (PULL), the station and the university in the
-morning, the old town at noon, harbour and stadium in the evening, so the hot cells of one hour are not those of another.
+morning, the old town at noon, harbour and stadium in the evening, so each hour has hot cells of its own.
 The volume follows the hours of a working day, with a morning and an evening peak; orders and tracks follow it alike.
 Batch b covers its own slice of the day, so no row is late. The same seed gives the same day.
 
