@@ -176,30 +176,35 @@ def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any
     return tables()
 
 
-def ranged_tables(max_areas: int = 4, farthest: int = 6) -> Any:
-    """Hypothesis strategy: valid tables of areas, by random dichotomies of the matrix, for random reaches."""
+def ranged_tables(max_areas: int = 4, farthest: int = 6, reach: Reach | None = None) -> Any:
+    """Hypothesis strategy: valid tables of areas, by random dichotomies of the matrix, for this or a random reach."""
     from hypothesis import strategies as st
 
     bound = st.one_of(st.none(), st.integers(-farthest // 2, farthest // 2))
+    reaches = st.builds(Reach, bound, bound).map(_ascending)
 
     @st.composite
     def tables(draw: Any) -> RoutingTable:
-        low, high = draw(bound), draw(bound)
-        reach = Reach(low, high) if low is None or high is None else Reach(min(low, high), max(low, high))
+        near = draw(reaches) if reach is None else reach
         areas = [Ranges()]
         for _ in range(draw(st.integers(0, max_areas - 1))):
             area = areas.pop(draw(st.integers(0, len(areas) - 1)))
             side, at = draw(st.integers(0, 1)), draw(st.integers(-farthest, farthest))
             inside = at in area.side(side) and at - 1 in area.side(side)
-            areas += dichotomy(area, side, at, reach) if inside else (area,)
+            areas += dichotomy(area, side, at, near) if inside else (area,)
         regions, first = [], 0
         for area in areas:
             topology, count = draw(_grids(first))
             regions.append(Region(area, topology))
             first += count
-        return check(RoutingTable(draw(st.integers(0, 9)), first, 2, 0, tuple(regions), "drawn", reach))
+        return check(RoutingTable(draw(st.integers(0, 9)), first, 2, 0, tuple(regions), "drawn", near))
 
     return tables()
+
+
+def _ascending(reach: Reach) -> Reach:
+    empty = reach.low is not None and reach.high is not None and reach.low > reach.high
+    return Reach(reach.high, reach.low) if empty else reach
 
 
 def _grids(first: int) -> Any:

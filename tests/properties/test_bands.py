@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from streams import STEPS, batches, without_late
 
 import evenjoin
+from evenjoin.placement import Reach
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
-from evenjoin.testing import Fixed, brute_force, multiset, routing_tables, run_stream
+from evenjoin.testing import Fixed, brute_force, multiset, ranged_tables, routing_tables, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -140,4 +141,37 @@ def test_same_answer_by_name(condition, data, layout, instances, more):
     with evenjoin.local(SCHEMAS, condition, select=SELECT, instances=instances, layout=layout) as join:
         assert join.table().origin == f"random/{layout}"
         results = [join.process(batch) for batch in more.draw(batches(data))]
+    assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
+
+
+AREAS = {
+    "abs(l.k - r.k) <= 1": Reach(-1, 1),
+    "r.k BETWEEN l.k + 1 AND l.k + 3 AND l.x <> r.x": Reach(1, 3),
+    "l.k <= r.k": Reach(0, None),
+    "r.k BETWEEN l.t - 2 AND l.t AND r.t >= l.t": Reach(-2, 0),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(list(AREAS)), sides(), st.booleans(), st.data())
+def test_same_answer_over_areas(condition, data, timed, more):
+    """Tables of areas for the condition's reach, changing to others and to one region: the brute-force result."""
+    reach = AREAS[condition]
+    spec = build_spec(SCHEMAS, condition, select=SELECT)
+    assert spec.reach == (reach.low, reach.high)
+    ranged = ranged_tables(reach=reach)
+    drawn = more.draw(st.lists(st.one_of(ranged, ranged, routing_tables(regions="one")), min_size=1, max_size=4))
+    with start(condition, drawn, event_time="t" if timed else None) as join:
+        results = [join.process(batch) for batch in more.draw(batches(data))]
+    assert multiset(pa.concat_tables(results)) == brute_force(spec, data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(conditions, sides(max_rows=16), st.sampled_from(["adsp", "square", "dynamic"]), st.data())
+def test_same_answer_while_planning(condition, data, name, more):
+    """Strategies that resize by volume, with a task so small that they always want to."""
+    limits = {"cooldown": 0, "min_gain": 0, "min_work": 0}
+    strategy = f"{name}(task_capacity={more.draw(st.sampled_from([3, 8]))})"
+    with evenjoin.local(SCHEMAS, condition, select=SELECT, instances=1, strategy=strategy, **limits) as join:
+        results = [join.process(batch) for batch in more.draw(batches(data, max_batches=6))]
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)

@@ -24,6 +24,7 @@ from evenjoin.kernels.hashing import I64, Codes, positions
 from evenjoin.kernels.scatter import scatter
 from evenjoin.load.receipt import Intake
 from evenjoin.placement.place import place
+from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.state.layout import Layout
@@ -167,9 +168,15 @@ class Dispatcher:
         ]
 
 
+def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:
+    """A strategy's table, told which codes may match: what may separate them is the condition's to say."""
+    return replace(table, reach=Reach(*spec.reach))
+
+
 def suits(spec: JoinSpec, table: RoutingTable) -> bool:
-    """Whether all tuples that can match are taken by the same region: equal codes are, and one region takes all."""
-    return spec.equal_codes or len(table.regions) == 1
+    """Whether tuples that can match meet: equal codes always do; others if one region takes all, or if the table was
+    made (and checked) for the codes that this condition reaches."""
+    return spec.equal_codes or len(table.regions) == 1 or table.reach == Reach(*spec.reach)
 
 
 def stream_of(batch: int, task: int) -> int:

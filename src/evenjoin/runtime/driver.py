@@ -30,6 +30,7 @@ from evenjoin.load.receipt import Receipt
 from evenjoin.load.report import LoadReport, fold, stored_under
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
+from evenjoin.runtime.dispatch import stated
 from evenjoin.runtime.rebalance import Guards, decide
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
@@ -146,7 +147,8 @@ class Driver:
         if self.last is not None and self.last.asked == self._asked:
             return self.table_named(self.last.next_table)
         settings = self.settings
-        initial = check(settings.strategy.initial(settings.instances, len(self.spec.sides), settings.layout))
+        initial = settings.strategy.initial(settings.instances, len(self.spec.sides), settings.layout)
+        initial = check(stated(self.spec, initial))
         if self.last is None:
             return initial
         return replace(initial, version=self.table_named(self.last.next_table).version + 1)
