@@ -9,9 +9,10 @@ Volumes are tuples; V is what one task may store.
 
 `Matrix` is the ordered tuple matrix, compressed: points with weights for each side's tuples, and the cuts at which
 areas may be split. Lines are equi-depth: each has about the same volume, and a code heavier than that is a line of its
-own. Both sides get the cuts of both, shifted by the middle of the reach, so that bands cross lines at their
-corners. Cells are the rectangles between cuts: a candidate may have results, by the reach alone. They are monotone: in
-each row the candidates are one run of columns, whose ends do not fall from one row to the next.
+own. A cut lies in the middle of the gap between two points, where a band that crosses it has least. Both sides get the
+cuts of both, shifted by the middle of the reach, so that bands cross lines at their corners. Cells are the rectangles
+between cuts: a candidate may have results, by the reach alone. They are monotone: in each row the candidates are one run
+of columns, whose ends do not fall from one row to the next.
 """
 
 from __future__ import annotations
@@ -151,7 +152,9 @@ def _equi_depth(codes: I64, weights: F64, parts: int) -> I64:
     nearest = np.where(running[right] - wanted < wanted - running[right - 1], right, right - 1)
     heavy = np.flatnonzero(np.diff(running) * parts > running[-1])
     begins = np.unique(np.concatenate([nearest, heavy, heavy + 1]))
-    return np.unique(some[begins[(begins > 0) & (begins < len(some))]])
+    begins = begins[(begins > 0) & (begins < len(some))]
+    gaps = zip(some[begins - 1].tolist(), some[begins].tolist(), strict=True)
+    return np.unique(np.array([low + (high - low + 1) // 2 for low, high in gaps], np.int64))
 
 
 def _plus(codes: I64, shift: int) -> I64:

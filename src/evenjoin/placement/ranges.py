@@ -68,19 +68,18 @@ class Reach:
     low: int | None = None
     high: int | None = None
 
-    def columns_of(self, rows: Interval) -> Interval | None:
-        """The codes of side 1 that some code of these rows may match; None if there are none."""
+    def columns_of(self, rows: Interval) -> Interval:
+        """The codes of side 1 that some code of these rows may match. The ends of int64 count as reached from each
+        other: so no tuple is without a place, though the last code has none above it."""
         return _shifted(rows, self.low, self.high)
 
-    def rows_of(self, columns: Interval) -> Interval | None:
-        """The codes of side 0 that some code of these columns may match; None if there are none."""
+    def rows_of(self, columns: Interval) -> Interval:
+        """The codes of side 0 that some code of these columns may match."""
         return _shifted(columns, _minus(self.high), _minus(self.low))
 
     def touched(self, rows: Interval, columns: Sequence[Interval]) -> range:
         """Which of the columns (disjoint, ascending) have a pair with these rows that may match."""
         wanted = self.columns_of(rows)
-        if wanted is None:
-            return range(0)
         first = bisect_left([c.last for c in columns], wanted.first)
         return range(first, bisect_right([c.first for c in columns], wanted.last))
 
@@ -89,10 +88,14 @@ EQUAL = Reach(0, 0)
 EVERYTHING = Reach()
 
 
-def _shifted(interval: Interval, low: int | None, high: int | None) -> Interval | None:
-    first = FIRST_CODE if low is None else max(interval.first + low, FIRST_CODE)
-    last = LAST_CODE if high is None else min(interval.last + high, LAST_CODE)
-    return Interval.between(first, last) if first <= last else None
+def _shifted(interval: Interval, low: int | None, high: int | None) -> Interval:
+    first = FIRST_CODE if low is None or interval.first == FIRST_CODE else _held(interval.first + low)
+    last = LAST_CODE if high is None or interval.last == LAST_CODE else _held(interval.last + high)
+    return Interval.between(first, last)
+
+
+def _held(code: int) -> int:
+    return min(max(code, FIRST_CODE), LAST_CODE)
 
 
 def _minus(bound: int | None) -> int | None:

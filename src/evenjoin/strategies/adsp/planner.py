@@ -48,7 +48,7 @@ class Adsp(Sized):
         capacity = self.fill * self.task_capacity
         offers = self._offers(items, table, points, capacity)
         while min(map(_tasks, offers)) > self.most:
-            capacity *= 1.1
+            capacity *= max((min(map(_tasks, offers)) / self.most) ** 0.5, 1.05)
             offers = self._offers(items, table, points, capacity)
         fewest = min(map(_tasks, offers))
         tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
