@@ -2,6 +2,7 @@
 
     ride-hailing       the synthetic day: clustered hot cells that move with the hours             (FastJoin, LS-Stream)
     G00 .. G22         zipf x on the left, zipf y on the right; 0 is uniform                       (FastJoin, Fig. 12)
+    G00-near .. G22-near  the same keys, and values that must be near: many pairs to look at, few results
     zipf0.2 .. zipf1.0 the same zipf on both sides                                                 (LS-Stream, V-A)
     drift-zipf1.0      zipf on both sides whose hot keys change every few batches                  (A-DSP, 5.5)
 
@@ -41,13 +42,15 @@ from evenjoin.kernels.hashing import bucket_of
 NAMES = (
     "ride-hailing",
     *(f"G{x}{y}" for x in range(3) for y in range(3)),
+    *(f"G{x}{y}-near" for x in range(3) for y in range(3)),
     *(f"zipf{z / 10}" for z in (2, 4, 6, 8, 10)),
     "drift-zipf1.0",
 )
 FEW, MANY = 2_000, 1_000_000
 """Keys: many where the law itself makes keys meet, few where many would hardly ever meet in a batch."""
 SPAN_US = 10_000_000
-RESULTS = 2_000_000
+RESULTS, PAIRS = 2_000_000, 20_000_000
+NEAR = " AND abs(l.v - r.v) <= 500"
 WIDEST = 3.0
 TASKS = 8
 """Tasks between which drift swaps keys: the instances a comparison runs with, unless it is told otherwise."""
@@ -124,14 +127,15 @@ def workload(name: str, size: Size | None = None) -> JoinWorkload:
     size = size or Size()
     if name == "ride-hailing":
         return _rides(size)
-    if group := re.fullmatch(r"G([012])([012])", name):
+    near = name.endswith("-near")
+    if group := re.fullmatch(r"G([012])([012])(-near)?", name):
         exponents, drift = (float(group[1]), float(group[2])), None
     elif zipf := re.fullmatch(r"(drift-)?zipf(\d(?:\.\d+)?)", name):
         exponents, drift = (float(zipf[2]),) * 2, size.drift if zipf[1] else None
     else:
         raise SpecError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
     streams = SkewedStreams(exponents, FEW if min(exponents) < 1 else MANY, drift=drift)
-    window_ms = max(1, round(window_us(streams) / 1000))
+    window_ms = max(1, round(window_us(streams, PAIRS if near else RESULTS) / 1000))
     low, high = (f"l.ts {sign} INTERVAL {window_ms} MILLISECONDS" for sign in "-+")
     streams = replace(
         streams,
@@ -139,16 +143,16 @@ def workload(name: str, size: Size | None = None) -> JoinWorkload:
         batches=size.batches or streams.batches,
         seed=size.seed,
     )
-    condition = f"l.k = r.k AND r.ts BETWEEN {low} AND {high}"
+    condition = f"l.k = r.k AND r.ts BETWEEN {low} AND {high}" + (NEAR if near else "")
     lag = f"{SPAN_US // 2_000} milliseconds"
     return JoinWorkload(name, streams, ("l", "r"), condition, SELECT, lag, window_ms * 1000)
 
 
-def window_us(streams: SkewedStreams) -> float:
-    """The window with which a batch gives about RESULTS results, WIDEST spans at most."""
+def window_us(streams: SkewedStreams, wanted: int) -> float:
+    """The window with which a batch has about `wanted` pairs with equal keys in it, WIDEST spans at most."""
     left, right = (zipf_weights(streams.keys, exponent) for exponent in streams.exponents)
     pairs = streams.rows_per_batch**2 * float(left @ right)
-    return SPAN_US * min(WIDEST, RESULTS / (2 * pairs))
+    return SPAN_US * min(WIDEST, wanted / (2 * pairs))
 
 
 def skewed_batch(streams: SkewedStreams, side: str, batch: int) -> pa.Table:

@@ -125,9 +125,21 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
 
 
 def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
-    """The report with stored tuples and bytes as of another manifest (after expiry)."""
+    """The report with stored tuples and bytes as of another manifest: after expiry.
+
+    What expires of a cell or key is not known, only what expires of a side: their stored tuples shrink by its share.
+    """
+    sides = range(len(report.intake))
+    before = [sum(load.stored[side] for load in report.instances) for side in sides]
+    left = [sum(manifest.stored(load.instance, side) for load in report.instances) for side in sides]
+    share = [after / total if total else 1.0 for after, total in zip(left, before, strict=True)]
     return replace(
         report,
+        cells=tuple((side, cell, new, round(old * share[side]), found) for side, cell, new, old, found in report.cells),
+        heavy=tuple(
+            replace(key, stored=tuple(round(count * share[side]) for side, count in enumerate(key.stored)))
+            for key in report.heavy
+        ),
         instances=tuple(
             replace(
                 load,
