@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from evenjoin.load.receipt import HeavyKey, Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 from evenjoin.runtime.rebalance import Guards, decide
+from evenjoin.strategies import Adsp
 from evenjoin.strategies.base import Static
 
 HOME = Region(Buckets((0,)), Biclique(((0,), (0,))))
@@ -98,3 +99,34 @@ def test_a_table_that_loses_results_stops_the_run():
     """A planner's mistake is an error, not a wrong answer."""
     with pytest.raises(TableError, match="lost"):
         verdict(Told(LOSSY))
+
+
+def test_a_matrix_of_cells_is_judged_by_its_planner():
+    """Two cells of V = 100 with 90 of it each: three will do, though nobody's work per batch is known; back to one when
+    little is left, though it will be fuller; and a plan that brings nothing is refused."""
+    strategy = Adsp(task_capacity=100)
+    table = strategy.initial(2, 2, "shared")
+    full = replace(REPORT, heavy=(), cells=(), samples=(((1, 70.0),), ((2, 40.0),)))
+    grown = decide(strategy, full, table, Guards(), None, lambda: 0.0)
+    assert grown.note["verdict"] == "rebalance"
+    assert grown.table.instances > 2
+    assert grown.note["forecast"] < grown.note["imbalance"]
+    assert 0 < grown.note["moves"] <= 220
+    little = replace(full, batch=20, samples=(((1, 7.0),), ((2, 4.0),)))
+    assert decide(strategy, little, grown.table, Guards(), 10, lambda: 0.0).table.instances == 1
+    assert decide(strategy, full, table, Guards(budget=10), None, lambda: 0.0).note["verdict"].startswith("over budget")
+    worse = replace(table, version=1, instances=1, regions=strategy.initial(1, 2, "shared").regions)
+    refused = decide(Proposing(worse, task_capacity=100), full, table, Guards(), None, lambda: 0.0)
+    assert refused.note["verdict"].startswith("gain too small: the imbalance would go from")
+
+
+@dataclass(frozen=True)
+class Proposing(Adsp):
+    """Adsp that proposes what it was told."""
+
+    def __init__(self, tells: RoutingTable, **settings: float) -> None:
+        Adsp.__init__(self, **settings)
+        object.__setattr__(self, "tells", tells)
+
+    def plan(self, report, items, table):
+        return self.tells

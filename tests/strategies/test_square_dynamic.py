@@ -32,7 +32,7 @@ def step(strategy, table, seen):
     made = strategy.plan(seen, items, table)
     if made is None or made is table or strategy.imbalance(items, made) >= strategy.imbalance(items, table):
         return table, 0.0
-    return check(made), moved_volume(table, made, items.samples)
+    return check(made), moved_volume(table, made, items.alive)
 
 
 def test_initial_grids():
@@ -119,7 +119,7 @@ def test_as_data_grows_adsp_needs_the_fewest_tasks(query):
         seen = LoadReport(batch, (), (), (), (), samples=samples)
         for strategy, table in tables.items():
             tables[strategy] = check(strategy.plan(seen, items_of(seen, table), table))
-            load = stored_volume(tables[strategy], items_of(seen, table).samples).sum(axis=0)
+            load = stored_volume(tables[strategy], items_of(seen, table).alive).sum(axis=0)
             assert load.max() <= 2000
         history.append([table.instances for table in tables.values()])
     assert all(adsp <= square <= dynamic for adsp, square, dynamic in history), history

@@ -11,8 +11,8 @@ Volumes are tuples; V is what one task may store.
 areas may be split. Lines are equi-depth: each has about the same volume, and a code heavier than that is a line of its
 own. A cut lies in the middle of the gap between two points, where a band that crosses it has least. Both sides get the
 cuts of both, shifted by the middle of the reach, so that bands cross lines at their corners. Cells are the rectangles
-between cuts: a candidate may have results, by the reach alone. They are monotone: in each row the candidates are one run
-of columns, whose ends do not fall from one row to the next.
+between cuts: a candidate may have results, by the reach alone. They are monotone: in each row the candidates are one
+run of columns, whose ends do not fall from one row to the next.
 """
 
 from __future__ import annotations

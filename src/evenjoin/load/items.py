@@ -15,8 +15,8 @@ Biclique a tuple of an item is stored on one unit of its side (by weight) and pr
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
 Pure arrays; cost O(items + units). Two sides. A Grid stores copies, and a ranged table has no buckets: both are left
-out of `loads`, and their planners go by the tuples alive, `alive(items, table)`: the report's samples, or, where one
-region takes everything, the stored copies over the copies of a tuple.
+out of `loads`. Their planners go by the tuples alive: the report's samples, or, where one region takes everything, as
+many as the stored copies over the copies of a tuple.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ F64 = npt.NDArray[np.float64]
 class Items:
     """n items. `code` and `is_key` are [n] (the code of a remainder means nothing), `bucket` is [n]; `stored`,
     `arrived` and `results` are [sides, n]; `results[s]` were found in the store of side s. Of a ranged table the items
-    are its cells, and `bucket` is the cell. `samples` are the report's, as arrays (empty: none were taken)."""
+    are its cells, and `bucket` is the cell. `alive` are points for the tuples alive (empty: not known)."""
 
     code: I64
     is_key: npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Items:
     stored: F64
     arrived: F64
     results: F64
-    samples: Points = ()
+    alive: Points = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -82,13 +82,10 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:
         cells[:, side, cell] = arrived, stored, results
-    samples = tuple(
-        (np.array([code for code, _ in side], np.int64), np.array([weight for _, weight in side], np.float64))
-        for side in report.samples
-    )
+    alive = _alive(report, table, cells[1].sum(axis=1))
     if table.ranged:
         none = np.zeros(table.cells, np.int64)
-        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], samples)
+        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive)
     heavy = [key for key in report.heavy if not _in(own, key.code)]
     codes = np.array([key.code for key in heavy], np.int64)
     counts = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64).reshape(-1, 3, sides)
@@ -107,22 +104,22 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
         every[1],
         every[0],
         every[2],
-        samples,
+        alive,
     )
 
 
-def alive(items: Items, table: RoutingTable) -> Points | None:
-    """The tuples alive as points, per side; None if they are not known."""
-    if len(items.samples) == table.sides:
-        return items.samples
+def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:
+    """The tuples alive as points: the samples, or, where one region takes everything, one point a side."""
+    if len(report.samples) == table.sides:
+        return tuple(
+            (np.array([code for code, _ in side], np.int64), np.array([weight for _, weight in side], np.float64))
+            for side in report.samples
+        )
     if len(table.regions) != 1 or table.ranged:
-        return None
-    out = []
-    for side in range(table.sides):
-        one = (np.zeros(1, np.int64), np.ones(1))
-        copies = float(stored_volume(table, (one,) * table.sides)[side].sum())
-        out.append((one[0], np.array([items.stored[side].sum() / copies])))
-    return tuple(out)
+        return ()
+    one = ((np.zeros(1, np.int64), np.ones(1)),) * table.sides
+    each = stored_volume(table, one).sum(axis=1)
+    return tuple((np.zeros(1, np.int64), np.array([copies[side] / each[side]])) for side in range(table.sides))
 
 
 def _in(sorted_codes: I64, code: int) -> bool:
@@ -170,8 +167,7 @@ def work_by_instance(items: Items, table: RoutingTable) -> F64:
 def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place: exact but for the shares of split keys and of samples."""
     if is_matrix(old) or is_matrix(new):
-        points = alive(items, old)
-        return moved_volume(old, new, points) if points is not None else 0.0
+        return moved_volume(old, new, items.alive) if items.alive else 0.0
     total = 0.0
     for side in range(old.sides):
         before, after = _shares(items, old, side), _shares(items, new, side)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenjoin.load.items import Items, alive
+from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Grid
@@ -38,8 +38,8 @@ class Dynamic(Sized):
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
         """Fullest task over half of V, or the fuller line over twice the other, whichever is more."""
-        points, grid = alive(items, table), table.regions[0].topology
-        if points is None or not isinstance(grid, Grid):
+        points, grid = items.alive, table.regions[0].topology
+        if not points or not isinstance(grid, Grid):
             return 0.0
         rows, columns = volumes(points)
         row, column = rows / grid.rows, columns / grid.columns
@@ -48,8 +48,8 @@ class Dynamic(Sized):
         return max((row + column) / (self.task_capacity / 2), *uneven, 0.0)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        points, grid = alive(items, table), table.regions[0].topology
-        if points is None or not isinstance(grid, Grid):
+        points, grid = items.alive, table.regions[0].topology
+        if not points or not isinstance(grid, Grid):
             return None
         made = reshaped(grid, *volumes(points), self.task_capacity, self.most)
         if made == grid:

@@ -18,7 +18,7 @@ from math import isqrt
 import numpy as np
 
 from evenjoin.errors import SpecError
-from evenjoin.load.items import F64, Items, alive
+from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Grid
@@ -68,10 +68,9 @@ class Sized:
         return one_grid(Grid(rows, instances // rows, tuple(range(instances))), f"{self.origin}/{layout}")
 
     def load(self, items: Items, table: RoutingTable) -> F64:
-        points = alive(items, table)
-        if points is None:
+        if not items.alive:
             return np.zeros((1, table.instances))
-        total: F64 = stored_volume(table, points).sum(axis=0, keepdims=True)
+        total: F64 = stored_volume(table, items.alive).sum(axis=0, keepdims=True)
         return total
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:

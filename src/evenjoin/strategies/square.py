@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenjoin.load.adsp import square_lines
-from evenjoin.load.items import Items, alive
+from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.adsp.cells import Scheme
@@ -24,8 +24,8 @@ class Square(Sized):
     """One grid by eq. 9."""
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        points = alive(items, table)
-        if points is None:
+        points = items.alive
+        if not points:
             return None
         capacity = self.fill * self.task_capacity
         rows, columns = square_lines(*volumes(points), capacity)

@@ -17,7 +17,7 @@ from functools import partial
 
 from evenjoin.errors import SpecError
 from evenjoin.load.adsp import Matrix, matrix_of
-from evenjoin.load.items import Items, alive
+from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.pieces import Points, moved_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
@@ -42,21 +42,21 @@ class Adsp(Sized):
             raise SpecError(f"adsp: lines must be a whole number of at least 2, not {self.lines!r}")
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        points = alive(items, table)
-        if points is None:
+        points = items.alive
+        if not points:
             return None
         capacity = self.fill * self.task_capacity
-        offers = self._offers(items, table, points, capacity)
+        offers = self._offers(table, points, capacity)
         while min(map(_tasks, offers)) > self.most:
             capacity *= max((min(map(_tasks, offers)) / self.most) ** 0.5, 1.05)
-            offers = self._offers(items, table, points, capacity)
+            offers = self._offers(table, points, capacity)
         fewest = min(map(_tasks, offers))
         tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
         return min(tables, key=lambda made: moved_volume(table, made, points))
 
-    def _offers(self, items: Items, table: RoutingTable, points: Points, capacity: float) -> list[list[Area]]:
+    def _offers(self, table: RoutingTable, points: Points, capacity: float) -> list[list[Area]]:
         offers = [[Area(None, cells(*volumes(points), capacity))]]
-        if table.reach == EVERYTHING or not items.samples:
+        if table.reach == EVERYTHING:
             return offers
         now = [region.takes for region in table.regions if isinstance(region.takes, Ranges)]
         ends = {end for area in now for side in (area.rows, area.columns) for end in (side.low, side.high)}
