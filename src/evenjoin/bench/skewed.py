@@ -49,7 +49,7 @@ NAMES = (
 FEW, MANY = 2_000, 1_000_000
 """Keys: many where the law itself makes keys meet, few where many would hardly ever meet in a batch."""
 SPAN_US = 10_000_000
-RESULTS, PAIRS = 2_000_000, 20_000_000
+RESULTS, PAIRS = 2_000_000, 80_000_000
 NEAR = " AND abs(l.v - r.v) <= 500"
 WIDEST = 3.0
 TASKS = 8

@@ -27,7 +27,8 @@ class Probing:
 
     def __init__(self, spec: JoinSpec, side: int, tuples: Tuples) -> None:
         self.side, self.tuples = side, tuples
-        self.results: npt.NDArray[np.int64] = np.zeros(len(tuples), np.int64)
+        self.pairs: npt.NDArray[np.int64] = np.zeros(len(tuples), np.int64)
+        self.results = 0
         self._spec = spec
 
     @cached_property
@@ -78,8 +79,9 @@ class Probing:
         low, high = self.time_span
         return (low is not None and run.high < low) or (high is not None and run.low > high)
 
-    def count(self, rows: npt.NDArray[np.int64]) -> None:
-        """Add results by probing row; `rows` ascend."""
+    def count(self, rows: npt.NDArray[np.int64], results: int) -> None:
+        """Add the pairs that were looked at, by probing row (`rows` ascend), and how many results they gave."""
+        self.results += results
         if len(rows):
             first, last = int(rows[0]), int(rows[-1])
-            self.results[first : last + 1] += np.bincount(rows - first, minlength=last + 1 - first)
+            self.pairs[first : last + 1] += np.bincount(rows - first, minlength=last + 1 - first)

@@ -57,7 +57,7 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
         results = np.zeros(cells, np.int64)
         for mine in tally.probing:
             if mine.side != side:
-                weights = mine.results.astype(np.float64)
+                weights = mine.pairs.astype(np.float64)
                 results += np.bincount(cells_of(tally.table, mine.tuples.codes), weights, cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
@@ -81,7 +81,7 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     probed = [_rows(mine.tuples.codes, codes) for mine in tally.probing]
     results = [np.zeros(len(codes), np.int64) for _ in tally.stored]
     for mine in tally.probing:
-        found = _between(mine.tuples.codes, codes, np.concatenate([[0], np.cumsum(mine.results)]))
+        found = _between(mine.tuples.codes, codes, np.concatenate([[0], np.cumsum(mine.pairs)]))
         results[1 - mine.side] += found
     weight = np.sum(arrived, axis=0) + np.sum(probed, axis=0) + np.sum(results, axis=0)
     top = np.sort(np.lexsort((codes, -weight))[:most])

@@ -107,7 +107,7 @@ def join_batch(
             for rows, positions in _matches(work, instance, mine, run, tuples):
                 pairs = {side: (mine.tuples, rows), 1 - side: (tuples, positions)}
                 batch, kept = results(work.spec, pairs)
-                mine.count(kept)
+                mine.count(rows, len(kept))
                 if batch.num_rows:
                     clock.stop()
                     yield batch
@@ -122,7 +122,7 @@ def join_batch(
         merges,
         stored=tuple(map(len, stored)),
         probes=tuple(len(mine.tuples) for mine in probing),
-        results=tuple(int(probing[1 - side].results.sum()) for side in sides),
+        results=tuple(probing[1 - side].results for side in sides),
         busy_ms=round(clock.ms(), 3),
         receive_ms=round(receive_ms, 3),
         cells=cell_counts(tally),

@@ -21,7 +21,7 @@ class HeavyKey:
     arrived   tuples of the side that were stored here in this batch
     probed    tuples of the side that probed here (the papers' phi of the other side's unit)
     stored    tuples of the side alive here after the batch (the papers' |R_ik|); zeros unless the planner asked
-    results   results found in the side's store here
+    results   pairs found in the side's store here: results, but for those a residual predicate sorts out
     """
 
     code: int
@@ -70,7 +70,8 @@ class Intake:
 
 
 CellCount = tuple[int, int, int, int, int]
-"""(side, cell, arrived, stored, results): exact counts of one cell of the table (see placement/place.py)."""
+"""(side, cell, arrived, stored, results): exact counts of one cell of the table (see placement/place.py); results as
+in HeavyKey, for it is pairs that take time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def place(table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32
         rows = np.repeat(np.arange(len(codes), dtype=np.int64) if every is None else every, count)
         at = expand(flat.target[slot], count)
     where = Placement(rows, flat.instance[at], flat.role[at])
-    return where if every is None or (np.diff(every) > 0).all() else _merged(where, table.instances)
+    return where if every is None or flat.apart else _merged(where, table.instances)
 
 
 def _merged(where: Placement, instances: int) -> Placement:
@@ -72,6 +72,8 @@ def regions_of(table: RoutingTable, side: int, codes: Codes) -> tuple[I64 | None
     if table.ranged:
         spans = side * (len(flat.cuts) + 1) + cells_of(table, codes)
         count = flat.span[spans + 1] - flat.span[spans]
+        if (count == 1).all():
+            return None, flat.span_region[flat.span[spans]]
         return np.repeat(np.arange(len(codes)), count), flat.span_region[expand(flat.span[spans], count)]
     regions = flat.region_of_bucket[bucket_of(codes, table.buckets)]
     if len(flat.key_codes):

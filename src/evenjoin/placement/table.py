@@ -132,7 +132,8 @@ def _takes(item: dict[str, Any]) -> Buckets | Keys | Ranges:
 class Compiled(NamedTuple):
     """A table as arrays. Slot k of (region, side) starts at `slot_start[k] = (region * sides + side) << 32 | u`;
     its targets are `instance[target[k]:target[k+1]]` with their roles. In a ranged table elementary interval e begins
-    at `cuts[e-1]`; regions `span_region[span[k]:span[k+1]]` take it on side s, with k = s * (len(cuts) + 1) + e."""
+    at `cuts[e-1]`; regions `span_region[span[k]:span[k+1]]` take it on side s, with k = s * (len(cuts) + 1) + e.
+    `apart`: areas share no instance."""
 
     region_of_bucket: npt.NDArray[np.int64]
     key_codes: npt.NDArray[np.int64]
@@ -145,6 +146,7 @@ class Compiled(NamedTuple):
     cuts: npt.NDArray[np.int64]
     span: npt.NDArray[np.int64]
     span_region: npt.NDArray[np.int64]
+    apart: npt.NDArray[np.bool_]
 
 
 def _compile(table: RoutingTable) -> Compiled:
@@ -179,7 +181,17 @@ def _compile(table: RoutingTable) -> Compiled:
         np.array([instance for instance, _ in flat], np.int32),
         np.array([int(role) for _, role in flat], np.uint8),
         *_compile_ranges(table),
+        np.array(_apart(table)),
     )
+
+
+def _apart(table: RoutingTable) -> bool:
+    """Whether no two regions use the same instance: then no two send a tuple to one."""
+    used = [
+        {instance for side in range(table.sides) for slot in topology.slots(side) for instance, _ in slot.targets}
+        for topology in (region.topology for region in table.regions if isinstance(region.takes, Ranges))
+    ]
+    return len(set().union(*used)) == sum(map(len, used))
 
 
 def _compile_ranges(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 
 from evenjoin.errors import SpecError
 from evenjoin.load.adsp import Matrix, matrix_of
@@ -32,7 +33,7 @@ from evenjoin.strategies.sized import Sized, volumes
 @register("adsp")
 @dataclass(frozen=True, slots=True)
 class Adsp(Sized):
-    """`lines`: cuts that each side gives to the compressed matrix."""
+    """`lines`: cuts that each side gives to the compressed matrix, at least; more where there will be more tasks."""
 
     lines: int = 64
 
@@ -60,7 +61,8 @@ class Adsp(Sized):
             return offers
         now = [region.takes for region in table.regions if isinstance(region.takes, Ranges)]
         ends = {end for area in now for side in (area.rows, area.columns) for end in (side.low, side.high)}
-        matrix = matrix_of(points, table.reach, self.lines, tuple(end for end in ends if end is not None))
+        lines = max(self.lines, ceil(4 * sum(volumes(points)) / capacity))
+        matrix = matrix_of(points, table.reach, lines, tuple(end for end in ends if end is not None))
         found = partition(matrix, partial(varietal_tasks, capacity=capacity)).areas
         return [_celled(areas, matrix, capacity) for areas in (tuple(now), found) if len(areas) > 1] + offers
 
