@@ -16,7 +16,8 @@ Termination (Def. 6): a split is followed only if its parts need fewer tasks tha
 least total counts, ties by memory (eq. 1). The printed Def. 6 has its inequality the wrong way round; line 7 of Alg. 2
 and the text say this. Areas reached by different splits are planned once. The paper follows every such split, which is
 still O((rows * columns)^2) areas; here the FOLLOWED most promising of each area are, and on each side the one that
-peels off as much as one task can hold. `follow=None` follows all: on random matrices it finds hardly ever less.
+peels off as much as one task can hold; of a large area (MANY) only the best. `follow=None` follows all: on random
+matrices that saves a task in twenty, for minutes instead of tenths of a second.
 
 Invariant: the areas of a plan cover every pair within the reach exactly once and no pair twice, whatever codes come.
 """
@@ -116,8 +117,9 @@ class _Partition:
         if self._rule == "terminate":
             order = order[needed[order] < whole]
         if self._follow is not None:
-            most = self._follow if whole <= MANY else 1
+            if whole > MANY:
+                order = order[:1]
             single = order[first[order] == 1]
             peels = [some[np.argmax(cuts[some])] for side in (0, 1) if len(some := single[sides[single] == side])]
-            order = np.array(list(dict.fromkeys([*order[:most], *peels])), np.int64)
+            order = np.array(list(dict.fromkeys([*order[: self._follow], *peels])), np.int64)
         return list(zip(sides[order].tolist(), cuts[order].tolist(), strict=True))
