@@ -17,7 +17,7 @@ least total counts, ties by memory (eq. 1). The printed Def. 6 has its inequalit
 and the text say this. Areas reached by different splits are planned once. The paper follows every such split, which is
 still O((rows * columns)^2) areas; here the FOLLOWED most promising of each area are, and on each side the one that
 peels off as much as one task can hold; of a large area (MANY) only the best. `follow=None` follows all: on random
-matrices that saves a task in twenty, for minutes instead of tenths of a second.
+matrices of 14 lines that saves one task in eighty, and takes 17 times as long; with more lines it takes minutes.
 
 Invariant: the areas of a plan cover every pair within the reach exactly once and no pair twice, whatever codes come.
 """
