@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from evenjoin.spec import JoinSpec, Window, build_spec, parse_duration
 from evenjoin.spec.window import Duration
 from evenjoin.state.files import Folder
 from evenjoin.strategies.base import Layout, Strategy, resolve, strategies
+from evenjoin.strategies.elastic import Scale, elastic
 
 DEFAULT_INSTANCES = 2
 
@@ -36,7 +37,7 @@ def local(
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
     strategy: str | Strategy | None = None,
-    instances: int = DEFAULT_INSTANCES,
+    instances: int | Literal["auto"] = DEFAULT_INSTANCES,
     late: str | os.PathLike[str] | LateOutput = "drop",
     checkpoint: str | os.PathLike[str] | Folder | None = None,
     **settings: Any,
@@ -66,11 +67,15 @@ def late_policy(late: Any) -> tuple[str, Any]:
     raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
 
 
-def read_settings(spec: JoinSpec, strategy: str | Strategy | None, instances: int, more: Mapping[str, Any]) -> Settings:
+def read_settings(
+    spec: JoinSpec, strategy: str | Strategy | None, instances: int | Literal["auto"], more: Mapping[str, Any]
+) -> Settings:
     """Settings from keyword arguments, with a warning for each side whose state nothing bounds.
 
     Without a strategy it is "hash" where only equal keys match, and "random" for a join without an equality.
     """
+    scale, more = _scale(instances, more)
+    instances = scale.least if scale is not None else instances
     for name, value in {"instances": instances, **more}.items():
         if name in ("instances", "merge_budget", "pair_limit") and (type(value) is not int or value < 1):
             raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
@@ -95,6 +100,8 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy | None, instances: in
             raise SpecError(f"{name}={value!r}: a number of at least 0 is needed")
     values["guards"] = Guards(**limits)
     chosen = resolve(strategy if strategy is not None else "hash" if spec.equal_codes else "random")
+    if scale is not None:
+        chosen, values["elastic"] = elastic(chosen, scale, layout), True
     table = chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
     if not suits(spec, table):
         raise SpecError(
@@ -109,6 +116,28 @@ def read_settings(spec: JoinSpec, strategy: str | Strategy | None, instances: in
             stacklevel=3,
         )
     return Settings(strategy=chosen, instances=instances, **values)
+
+
+SCALE = {
+    "task_capacity": "task_capacity",
+    "min_instances": "least",
+    "max_instances": "most",
+    "scale_in": "low",
+    "scale_out": "high",
+}
+
+
+def _scale(instances: Any, more: Mapping[str, Any]) -> tuple[Scale | None, Mapping[str, Any]]:
+    """The limits of `instances="auto"`, and the arguments without them."""
+    given = {SCALE[name]: value for name, value in more.items() if name in SCALE}
+    rest = {name: value for name, value in more.items() if name not in SCALE}
+    if instances != "auto":
+        if given:
+            raise SpecError(f'{", ".join(n for n in more if n in SCALE)}: only with instances="auto"')
+        return None, rest
+    if "task_capacity" not in given:
+        raise SpecError('instances="auto" needs task_capacity=: how many stored tuples an instance has room for')
+    return Scale(**given), rest
 
 
 def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evenjoin.load.receipt import HeavyKey, Intake, Receipt
-from evenjoin.load.report import InstanceLoad, LoadReport, fold
+from evenjoin.load.report import InstanceLoad, LoadReport, fold, sampled
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Run
 
@@ -121,3 +121,15 @@ def test_report_round_trip():
 def test_idle_instances_are_even():
     """Nothing to do is not an imbalance."""
     assert fold([receipt(0, busy_ms=0.0), receipt(1, busy_ms=0.0)], Manifest(), 2).imbalance == 1.0
+
+
+def test_samples_follow_what_is_alive():
+    """Ten tuples came, stored as twenty copies; then ten more, and of forty copies thirty are left: fifteen tuples."""
+    first, second = (
+        receipt(0, stored=(20, 0), intake=(Intake(10, sample=((code, 10.0),)), Intake())) for code in (1, 2)
+    )
+    before = sampled(fold([first], Manifest({(0, 0): (run("a", 20),)}), 2), [first], None)
+    assert before.samples == (((1, 10.0),), ())
+    after = sampled(fold([second], Manifest({(0, 0): (run("a", 30),)}), 2, before), [second], before)
+    assert after.samples == (((1, 5.0), (2, 10.0)), ())
+    assert LoadReport.from_json(json.loads(json.dumps(after.to_json()))).samples == after.samples

@@ -10,7 +10,8 @@ a marker file remembers it, so a restart of the same command goes on past it.
 * random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
 
 The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
-it can. BATCH -1 is the first time the step is reached.
+it can. STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step is
+reached.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 STEPS = ("sealed", "joined", "receipt")
@@ -68,6 +70,18 @@ def nothing(name: str, batch: int) -> None:
     return
 
 
+def chosen(name: str):
+    """The strategy of that name, or a given sequence of sizes."""
+    from evenjoin.strategies.bistream import Hash
+    from evenjoin.testing import Fixed
+
+    if not name.startswith("sizes:"):
+        return name
+    sizes = map(int, name.removeprefix("sizes:").split(","))
+    tables = (Hash().initial(size, 2, "shared") for size in sizes)
+    return Fixed(tuple(replace(table, version=number) for number, table in enumerate(tables)))
+
+
 def main() -> None:
     from pyspark.sql import SparkSession
 
@@ -96,7 +110,7 @@ def main() -> None:
         watermark="1 second",
         select=["l.id AS a", "r.id AS b", "l.ts"],
         instances=instances,
-        strategy=os.environ.get("STRATEGY", "hash"),
+        strategy=chosen(os.environ.get("STRATEGY", "hash")),
         cooldown=0,
         min_gain=0,
         min_work=0,

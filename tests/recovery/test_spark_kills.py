@@ -112,6 +112,16 @@ def test_killed_among_rebalances(strategy, deaths, tmp_path):
 
 
 @pytest.mark.slow
+def test_killed_in_the_middle_of_each_change_of_size(tmp_path):
+    """2 -> 8 -> 3 instances within a run, the driver killed during either change: nothing is lost or repeated."""
+    streams(tmp_path, batches=6)
+    sizes = "sizes:2,2,8,8,3,3"
+    codes = [run(tmp_path, 2, f"driver:migrated:{batch}", strategy=sizes) for batch in (2, 4)]
+    assert [*codes, run(tmp_path, 2, strategy=sizes)] == [37, 37, 0], (tmp_path / "log").read_text()
+    check_output(tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["sealed", "joined", "receipt"])
 def test_worker_killed_at_each_step(step, tmp_path):
     """os._exit in the worker of instance 1 at each of its steps."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,11 @@ class Work:
     tracked: int = 0
     redact: bool = False
     step: Callable[[str, int], None] = no_step
+
+    @property
+    def sampling(self) -> Literal["none", "codes"]:
+        """Whether dispatch samples codes for the planner."""
+        return "codes" if self.tracked else "none"
 
 
 @dataclass(slots=True)

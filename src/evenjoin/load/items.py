@@ -52,6 +52,10 @@ class Items:
     def __len__(self) -> int:
         return len(self.code)
 
+    def fit(self, table: RoutingTable) -> bool:
+        """Whether the table hashes to the same buckets, so that it can be asked about these items."""
+        return is_matrix(table) or int((~self.is_key).sum()) == table.buckets
+
     def work(self, side: int) -> F64:
         """[n] What a unit of the side does for each item: store, be probed, find results."""
         out: F64 = self.arrived[side] + self.arrived[1 - side] + self.results[side]

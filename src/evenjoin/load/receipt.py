@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from evenjoin.load.samples import Sample, merge_samples
 from evenjoin.state.segment import Run
 
 
@@ -47,13 +48,14 @@ class HeavyKey:
 @dataclass(frozen=True, slots=True)
 class Intake:
     """What dispatch saw of one side: rows read, late, unmatchable (NULL key or filtered out), the latest event time;
-    and how long it took to hash and place them."""
+    how long it took to hash and place them; and, where a planner looks at codes, a sample of them."""
 
     rows: int = 0
     late: int = 0
     unmatchable: int = 0
     latest: int | None = None
     hash_ms: float = field(default=0.0, compare=False)
+    sample: Sample = field(default=(), compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -66,6 +68,7 @@ class Intake:
             self.unmatchable + other.unmatchable,
             max(times) if times else None,
             self.hash_ms + other.hash_ms,
+            merge_samples(self.sample, other.sample) if self.sample or other.sample else (),
         )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenjoin.load.receipt import CellCount, HeavyKey, Intake, Receipt
-from evenjoin.load.samples import Sample
+from evenjoin.load.samples import Sample, merge_samples, scaled
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -149,6 +149,26 @@ def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
             for load in report.instances
         ),
     )
+
+
+def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None) -> LoadReport:
+    """The report with its samples: those of the last one, less what has expired, and this batch's.
+
+    How many tuples are alive follows from how many copies are stored, and how many copies a tuple of this batch has.
+    """
+    out = []
+    for side, intake in enumerate(report.intake):
+        old = last.samples[side] if last is not None and last.samples else ()
+        arrived = intake.rows - intake.late - intake.unmatchable
+        copies = sum(receipt.stored[side] for receipt in receipts)
+        stored = sum(load.stored[side] for load in report.instances)
+        if copies and arrived:
+            alive = stored * arrived / copies
+        else:
+            before = sum(load.stored[side] for load in last.instances) if last is not None else 0
+            alive = sum(weight for _, weight in old) * stored / before if before else 0.0
+        out.append(merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample))
+    return replace(report, samples=tuple(out)) if any(out) else report
 
 
 def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:

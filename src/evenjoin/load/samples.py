@@ -32,6 +32,15 @@ def merge_samples(old: Sample, new: Sample, limit: int = SAMPLE_POINTS) -> Sampl
     return tuple(zip(codes.tolist(), weights.tolist(), strict=True))
 
 
+def sample_of(codes: np.ndarray, limit: int = SAMPLE_POINTS) -> Sample:
+    """At most `limit` of a batch's codes, evenly spaced in the order of arrival, each for its share of them."""
+    count = min(len(codes), limit)
+    if count == 0:
+        return ()
+    picked = codes[np.arange(count) * len(codes) // count].astype(np.int64)
+    return merge_samples((), tuple((code, len(codes) / count) for code in picked.tolist()), limit)
+
+
 def scaled(sample: Sample, total: float) -> Sample:
     """The same points for another number of tuples; none if there are no tuples."""
     weight = sum(weight for _, weight in sample)

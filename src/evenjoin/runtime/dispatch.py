@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from evenjoin.errors import TableError
 from evenjoin.kernels.hashing import I64, Codes, positions
 from evenjoin.kernels.scatter import scatter
 from evenjoin.load.receipt import Intake
+from evenjoin.load.samples import sample_of
 from evenjoin.placement.place import place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
@@ -66,12 +67,13 @@ class Dispatcher:
     at the same place of two batches must not share a position, or a hot key that trickles in is never spread."""
 
     def __init__(
-        self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int
-    ) -> None:
+        self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int,
+        sampling: Literal["none", "codes"] = "none",
+    ) -> None:  # fmt: skip
         if not suits(spec, table):
             raise TableError(f"{table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._layouts, self._table = spec, layouts, table
-        self._watermark, self._stream = watermark, stream
+        self._watermark, self._stream, self._sampling = watermark, stream, sampling
         self._ordinal = 0
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
@@ -94,7 +96,8 @@ class Dispatcher:
         late_rows = 0 if late is None else late.num_rows
         unmatchable = int(timeless.sum()) + (0 if valid is None else int((~valid).sum()))
         pieces = self._send(side, rows, codes)
-        intake = Intake(total, late_rows, unmatchable, latest, (time.perf_counter() - started) * 1000)
+        sample = sample_of(codes) if self._sampling == "codes" else ()
+        intake = Intake(total, late_rows, unmatchable, latest, (time.perf_counter() - started) * 1000, sample)
         return Dispatched(pieces, late if self._spec.late == "side" and late_rows else None, intake)
 
     def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:

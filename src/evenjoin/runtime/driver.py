@@ -27,7 +27,7 @@ from evenjoin.errors import CheckpointMismatchError, EvenJoinError, ReceiptError
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.two_way import Work, no_step
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, fold, stored_under
+from evenjoin.load.report import LoadReport, fold, sampled, stored_under
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import stated
@@ -55,6 +55,7 @@ class Settings:
     guards: Guards = field(default_factory=Guards)
     track: int = 0
     redact_keys: bool = False
+    elastic: bool = False
     now: Callable[[], float] = time.time
     step: Callable[[str, int], None] = no_step
     worker_step: Callable[[str, int], None] = no_step
@@ -155,7 +156,8 @@ class Driver:
 
     @property
     def _asked(self) -> str:
-        return f"{self.settings.strategy.origin} on {self.settings.instances}, {self.settings.layout}"
+        size = "auto" if self.settings.elastic else self.settings.instances
+        return f"{self.settings.strategy.origin} on {size}, {self.settings.layout}"
 
     def table_named(self, name: str) -> RoutingTable:
         if name not in self._tables:
@@ -232,6 +234,7 @@ class Driver:
         )  # fmt: skip
         manifest, expired = manifest.expired(tuple(side.horizon for side in self.spec.sides), mark.value)
         report = replace(stored_under(report, manifest), expired=expired)
+        report = sampled(report, receipts, self.last.report if self.last else None)
         decision = decide(
             self.settings.strategy, report, table, self.settings.guards, self._rebalanced(), time.perf_counter
         )  # fmt: skip

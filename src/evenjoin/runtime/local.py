@@ -132,7 +132,7 @@ class _Batch:
 
     def execute(self, work: Work, watermark: int | None) -> None:
         instances = [Arrivals.empty(len(self._sides)) for _ in range(work.table.instances)]
-        dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, 0))
+        dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, 0), work.sampling)
         intakes: list[Intake] = []
         for side, rows in enumerate(self._sides):
             sent = dispatcher.dispatch(side, rows)

@@ -10,7 +10,8 @@ The guards are the same for all planners and judge only what a change touches: t
   itself, and the work taken off the busiest touched instance must be `min_work` tuples and results a batch
   (a matrix of cells is sized by capacity, and shrinking it makes its cells fuller: there the planner's own imbalance
   must sink)
-* budget: no more than `budget` stored tuples may move at once
+* budget: no more than `budget` stored tuples may move at once (not judged when the buckets themselves change, as they
+  do when a keyed table scales out or in: then nearly everything moves, and that is what was asked for)
 
 Pure but for the clock, which comes in. A strategy without counts (`tracked` 0) cannot be judged: its tables, if it
 proposes any, are only checked.
@@ -68,21 +69,19 @@ def decide(
     note["planner_ms"] = round((now() - started) * 1000, 3)
     check(planned)
     if strategy.tracked:
-        note |= {
-            "forecast": round(strategy.imbalance(items, planned), 4),
-            "moves": round(moved_tuples(items, table, planned)),
-        }
-        refused = _refused(strategy, items, table, planned, guards, note["moves"])
+        moves = round(moved_tuples(items, table, planned)) if items.fit(planned) else None
+        note |= {"forecast": round(strategy.imbalance(items, planned), 4), "moves": moves}
+        refused = _refused(strategy, items, table, planned, guards, moves)
         if refused:
             return Decision(table, {**note, "verdict": refused})
     return Decision(planned, {**note, "verdict": "rebalance", "rebalanced": report.batch})
 
 
 def _refused(
-    strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, moves: int
+    strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, moves: int | None
 ) -> str | None:
     """Why the guards refuse a table; None if they let it pass."""
-    if guards.budget is not None and moves > guards.budget:
+    if guards.budget is not None and moves is not None and moves > guards.budget:
         return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
     if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
         was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)

@@ -77,7 +77,7 @@ def dispatch_partition(
 ) -> Iterator[pa.RecordBatch]:
     """First stage: rows of any side -> packed rows, one per destination and flush, and the intake at the end."""
     task = _partition()
-    dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, task))
+    dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, task), work.sampling)
     intake = [Intake() for _ in work.layouts]
     held: list[list[pa.RecordBatch]] = [[] for _ in work.layouts]
     for batch in batches:

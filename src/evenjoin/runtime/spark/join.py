@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ def join(
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
     strategy: str | Strategy | None = None,
-    instances: int | None = None,
+    instances: int | Literal["auto"] | None = None,
     late: SparkLate = "drop",
     **settings: Any,
 ) -> StreamJoin:
@@ -51,7 +51,8 @@ def join(
     it is "hash", or "random" for a condition without an equality.
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
     Further settings: layout ("shared" or "split"), idle_timeout, watermark_policy ("min" or "max"), sub_window,
-    merge_budget, pair_limit.
+    merge_budget, pair_limit; limits of rebalancing: cooldown, min_gain, min_work, budget; redact_keys; and with
+    instances="auto": task_capacity, min_instances, max_instances, scale_out, scale_in.
     """
     frames = dict(sides)
     for alias, frame in frames.items():

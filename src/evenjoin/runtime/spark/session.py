@@ -20,8 +20,8 @@ AT_START = {
 
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-"""Where Java options go. The JVM reads results out of Arrow a value at a time, and by default Arrow checks the bounds of
-its buffers on each: about half the time of handing results over."""
+"""Where Java options go. The JVM reads results out of Arrow a value at a time, and by default Arrow checks the bounds
+of its buffers on each: about half the time of handing results over."""
 
 AT_START_LOCAL = {"spark.shuffle.compress": "false"}
 """On one machine a shuffle never leaves memory or the local disk: nothing is gained by compressing it."""
