@@ -75,8 +75,8 @@ def read_settings(
     Without a strategy it is "hash" where only equal keys match, and "random" for a join without an equality.
     """
     scale, more = _scale(instances, more)
-    instances = scale.least if scale is not None else instances
-    for name, value in {"instances": instances, **more}.items():
+    count: Any = scale.least if scale is not None else instances
+    for name, value in {"instances": count, **more}.items():
         if name in ("instances", "merge_budget", "pair_limit") and (type(value) is not int or value < 1):
             raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
     known = {
@@ -102,11 +102,11 @@ def read_settings(
     chosen = resolve(strategy if strategy is not None else "hash" if spec.equal_codes else "random")
     if scale is not None:
         chosen, values["elastic"] = elastic(chosen, scale, layout), True
-    table = chosen.initial(instances, len(spec.sides), layout)  # refuses now what could not run later
+    table = chosen.initial(count, len(spec.sides), layout)  # refuses now what could not run later
     if not suits(spec, table):
         raise SpecError(
             f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality between "
-            f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, instances, layout))}"
+            f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, count, layout))}"
         )
     for alias in spec.unbounded_sides():
         warnings.warn(
@@ -115,7 +115,7 @@ def read_settings(
             UnboundedStateWarning,
             stacklevel=3,
         )
-    return Settings(strategy=chosen, instances=instances, **values)
+    return Settings(strategy=chosen, instances=count, **values)
 
 
 SCALE = {

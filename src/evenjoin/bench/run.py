@@ -63,12 +63,18 @@ WORKLOADS = {
 @click.option(
     "--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each system; the best counts."
 )
+@click.option(
+    "--peer", "peers", multiple=True, default=PEERS, type=click.Choice(PEERS), help="Which of Spark's; default: all."
+)
 @click.option("--skip-peers", is_flag=True, help="Run EvenJoin and DuckDB alone, without ratios.")
 @click.option("--skip-ours", is_flag=True, help="Run the peers and DuckDB alone.")
-def main(names: tuple[str, ...], scale: float, out: Path, repeat: int, skip_peers: bool, skip_ours: bool) -> None:
+def main(
+    names: tuple[str, ...], scale: float, out: Path, repeat: int, peers: tuple[System, ...], skip_peers: bool,
+    skip_ours: bool,
+) -> None:  # fmt: skip
     """Measure EvenJoin against Spark's own stream-stream join; save a table and one JSON file per workload."""
     console = Console()
-    systems: tuple[System, ...] = ("duckdb", *(() if skip_peers else PEERS), *(() if skip_ours else ("evenjoin",)))
+    systems: tuple[System, ...] = ("duckdb", *(() if skip_peers else peers), *(() if skip_ours else ("evenjoin",)))
     reports = []
     for name in names or WORKLOADS:
         workload = scaled(WORKLOADS[name], scale)
