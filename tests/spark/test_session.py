@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import evenjoin
-from evenjoin.runtime.spark.session import AT_START, advice
+from evenjoin.runtime.spark.session import ARROW, AT_START, advice
 
 
 class Builder:
@@ -27,6 +27,16 @@ def test_tune_keeps_what_the_user_has_set():
     assert evenjoin.tune(own)._options[key] == "false"
     assert evenjoin.tune(Builder(spark_master="local[2]"))._options["spark.shuffle.compress"] == "false"
     assert "spark.shuffle.compress" not in evenjoin.tune(Builder(spark_master="yarn"))._options
+
+
+def test_java_options_are_added_to_the_users_own():
+    """Once, whoever gave them; executors have them too where there are any."""
+    own = Builder(spark_master="yarn")
+    own.config("spark.driver.extraJavaOptions", "-Xss8m")
+    tuned = evenjoin.tune(evenjoin.tune(own))._options
+    assert tuned["spark.driver.extraJavaOptions"] == f"-Xss8m {ARROW}"
+    assert tuned["spark.executor.extraJavaOptions"] == ARROW
+    assert "spark.executor.extraJavaOptions" not in evenjoin.tune(Builder(spark_master="local[2]"))._options
 
 
 @pytest.mark.spark

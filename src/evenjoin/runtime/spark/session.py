@@ -20,8 +20,8 @@ AT_START = {
 
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-"""Where Java options go. The JVM reads results out of Arrow a value at a time, and by default Arrow checks the bounds
-of its buffers on each: about half the time of handing results over."""
+"""Where Java options go (a local master has no executors of its own). The JVM reads results out of Arrow a value at a
+time, and by default Arrow checks the bounds of its buffers on each: about half the time of handing results over."""
 
 AT_START_LOCAL = {"spark.shuffle.compress": "false"}
 """On one machine a shuffle never leaves memory or the local disk: nothing is gained by compressing it."""
@@ -45,7 +45,7 @@ def tune(builder: Any) -> Any:
     for key, value in {**AT_START, **(AT_START_LOCAL if local else {})}.items():
         if key not in given:
             builder = builder.config(key, value)
-    for key in JAVA_OPTIONS:
+    for key in JAVA_OPTIONS[:1] if local else JAVA_OPTIONS:
         if "-Darrow." not in str(given.get(key, "")):
             builder = builder.config(key, f"{given.get(key, '')} {ARROW}".strip())
     return builder
@@ -57,7 +57,8 @@ def advice(spark: Any) -> list[str]:
     for key, value in AT_START.items():
         if str(_static(spark, key)).lower() != value:
             lines.append(f'.config("{key}", "{value}")')
-    for key in JAVA_OPTIONS:
+    local = str(_static(spark, "spark.master")).startswith("local")
+    for key in JAVA_OPTIONS[:1] if local else JAVA_OPTIONS:
         if "-Darrow." not in str(_static(spark, key)):
             lines.append(f'.config("{key}", "{ARROW}")')
     return lines
