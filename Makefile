@@ -35,8 +35,8 @@ java:  ## Java 17+ is there, or is installed, or the command to do so is printed
 demo: setup java  ## a ride-hailing day joined on local Spark, about a minute
 	@$(BIN)/evenjoin demo $(ARGS)
 
-test: setup java  ## the fast tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup java  ## the fast tests, two at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)

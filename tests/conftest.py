@@ -10,6 +10,17 @@ import pytest
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Where tests run two at a time: those on Spark share one worker, and so one session; those that start processes of
+    their own follow each other."""
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
+
 @pytest.fixture(scope="session")
 def spark():
     """A small local session with the settings EvenJoin asks for."""

@@ -92,13 +92,14 @@ def rebalances(folder: Path) -> list[dict]:
     return [event for event in events if event is not None and event["why"] == "imbalance"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "deaths"),
     [
         ("djb(theta_max=0.05)", [("driver:migrated:-1",), ("random:3:6",)]),
-        pytest.param("fastjoin(theta=1.05)", [("driver:migrated:-1",), ("worker:moved:1",)], marks=pytest.mark.slow),
-        pytest.param("lsstream(alpha=0.05)", [("driver:executed:3",), ("random:4:6",)], marks=pytest.mark.slow),
-        pytest.param("readj(theta=0.05)", [("driver:receipts:3",), ("worker:moved:0",)], marks=pytest.mark.slow),
+        ("fastjoin(theta=1.05)", [("driver:migrated:-1",), ("worker:moved:1",)]),
+        ("lsstream(alpha=0.05)", [("driver:executed:3",), ("random:4:6",)]),
+        ("readj(theta=0.05)", [("driver:receipts:3",), ("worker:moved:0",)]),
     ],
 )
 def test_killed_among_rebalances(strategy, deaths, tmp_path):
