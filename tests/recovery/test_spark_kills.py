@@ -63,13 +63,22 @@ def check_output(folder: Path) -> None:
     assert duckdb.sql(f"SELECT count(*) FROM (FROM {found} EXCEPT FROM {wanted})").fetchall()[0][0] == 0
 
 
-def test_driver_killed_at_each_step(tmp_path):
+EACH_STEP = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts", 1, 4), ("commit", 2, 4)]
+EACH_STEP += [("committed", 3, 4), ("collected", 4, 1)]
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        pytest.param([("executed", 0, 2), ("migrated", 1, 3), ("commit", 2, 3)], id="three of them"),
+        pytest.param(EACH_STEP, id="each", marks=pytest.mark.slow),
+    ],
+)
+def test_driver_killed_at_each_step(deaths, tmp_path):
     """os._exit in the driver at each step of the commit story, one after the other, on one checkpoint.
 
     The number of instances changes on the way, so that a migration is killed before, during and after too.
     """
-    deaths = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts", 1, 4), ("commit", 2, 4)]
-    deaths += [("committed", 3, 4), ("collected", 4, 1)]
     streams(tmp_path, batches=6)
     for step, batch, instances in deaths:
         assert run(tmp_path, instances, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
@@ -132,7 +141,8 @@ def test_worker_killed_at_each_step(step, tmp_path):
     check_output(tmp_path)
 
 
-@pytest.mark.parametrize("moments", [(1,), pytest.param((0, 2, 5), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("moments", [(1,), (0, 2, 5)])
 def test_sigkill_of_the_whole_process_group(moments, tmp_path):
     """SIGKILL to driver, JVM and workers at once, at moments nobody chose."""
     streams(tmp_path, batches=8)
