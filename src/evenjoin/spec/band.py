@@ -55,10 +55,11 @@ class Band:
     @property
     def reach(self) -> tuple[int | None, int | None]:
         """The least and the greatest that code of side 1 - code of side 0 of a match can be; None where there is no
-        bound, or none in codes."""
+        bound, or none in codes. A band that nothing can be in has the reach of one difference: its tables cover it."""
         if self.kind != "integer":
             return None, None
-        return None if self.low is None else int(self.low), None if self.high is None else int(self.high)
+        low, high = None if self.low is None else int(self.low), None if self.high is None else int(self.high)
+        return low, low if low is not None and high is not None and low > high else high
 
     def seen_from(self, side: int) -> tuple[float | None, float | None]:
         """Bounds of the other side's key minus this side's."""
