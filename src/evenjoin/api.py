@@ -124,6 +124,7 @@ SCALE = {
     "max_instances": "most",
     "scale_in": "low",
     "scale_out": "high",
+    "scale_to": "to",
 }
 
 

@@ -22,6 +22,11 @@ CASES = json.loads((Path(__file__).parent / "public.json").read_text())
 CONDITIONS = {"pathway.band.forget_after_2_keep_results": "l.t = r.t"}
 """Where a case's condition is prose, the SQL it means."""
 
+EAGER = {"cooldown": 0, "min_gain": 0, "min_work": 0}
+"""Guards that let every plan through: a scheme changes whenever its strategy wants to."""
+SIZED = ("square(task_capacity=6)", "adsp(task_capacity=6)", "dynamic(task_capacity=6, most=16)")
+"""Strategies for conditions without an equality that have a planner, with tasks so small that it plans."""
+
 
 @dataclass
 class Step:
@@ -57,6 +62,13 @@ def reason_to_wait(case: dict[str, Any]) -> str | None:
 def has_equality(case: dict[str, Any]) -> bool:
     """Whether only equal keys (or equal windows) can match: else one region must take all tuples."""
     return bool(case["window"]) or bool(re.search(r"<=>|(?<![<>!])=", str(case["condition"])))
+
+
+def strategies(case: dict[str, Any]) -> list[str | None]:
+    """Under what a case runs; one without an equality under those whose tables keep every pair together."""
+    if has_equality(case):
+        return ["hash", "random", "contrand(groups=2)"]
+    return [None, "random", "contrand(groups=1)", *SIZED]
 
 
 def read_case(case: dict[str, Any]) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from harness import CASES, Run, Step, has_equality, read_case, reason_to_wait
+from harness import CASES, EAGER, SIZED, Run, Step, read_case, reason_to_wait, strategies
 
 import evenjoin
 from evenjoin.testing import multiset
@@ -28,13 +28,8 @@ def params():
 
 
 def with_strategies():
-    """Each case under each strategy; one without an equality under those whose table has one region."""
     for param in params():
-        for strategy in (
-            ["hash", "random", "contrand(groups=2)"]
-            if has_equality(param.values[0])
-            else [None, "random", "contrand(groups=1)"]
-        ):
+        for strategy in strategies(param.values[0]):
             yield pytest.param(*param.values, strategy, id=f"{param.id}-{strategy}", marks=param.marks)
 
 
@@ -76,6 +71,7 @@ def execute(run: Run, steps: list[Step], strategy: str | None, tmp_path):
             instances=instances,
             checkpoint=tmp_path,
             **run.options,
+            **(EAGER if strategy in SIZED else {}),
         )
 
     join, total = make(), multiset(pa.table({}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from harness import CASES, read_case, reason_to_wait
+from harness import CASES, EAGER, SIZED, has_equality, read_case, reason_to_wait
 
 import evenjoin
 from evenjoin.testing import multiset
@@ -15,12 +15,23 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.ap
 
 UPSTREAM = "spark.inner.join_after_window_agg"
 RUNNABLE = [case for case in CASES if reason_to_wait(case) is None and case["name"] != UPSTREAM]
+QUICK = ("pathway.band.asym_-1_+2", "duckdb.theta.two_inequalities_nulls")
+"""Cases without an equality that run under every sized strategy each time; the others do in the slow tests."""
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in RUNNABLE])
-def test_case(case, spark, tmp_path):
+def with_strategies():
+    for case in RUNNABLE:
+        yield pytest.param(case, None, id=case["name"])
+        for strategy in () if has_equality(case) else SIZED:
+            slow = [] if case["name"] in QUICK else [pytest.mark.slow]
+            yield pytest.param(case, strategy, id=f"{case['name']}-{strategy}", marks=slow)
+
+
+@pytest.mark.parametrize(("case", "strategy"), list(with_strategies()))
+def test_case(case, strategy, spark, tmp_path):
     """The same rows as on the embedded engine, step by step."""
     run = read_case(case)
+    options = run.options | ({"strategy": strategy, **EAGER} if strategy else {})
     sink, instances, done = Collected(), 2, 0
     parts = _between_restarts(run.steps)
     for part in parts:
@@ -31,7 +42,7 @@ def test_case(case, spark, tmp_path):
             )
         done += len(part)
         sides = {alias: read_stream(spark, tmp_path / alias, run.schemas[alias]) for alias in "lr"}
-        joined = evenjoin.join(sides, on=run.on, select=run.select, instances=instances, **run.options)
+        joined = evenjoin.join(sides, on=run.on, select=run.select, instances=instances, **options)
         writer = joined.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "ck"))
         writer.trigger(availableNow=True).start().awaitTermination()
     for number, step in enumerate(run.steps):

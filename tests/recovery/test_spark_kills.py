@@ -67,30 +67,27 @@ EACH_STEP = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts
 EACH_STEP += [("committed", 3, 4), ("collected", 4, 1)]
 
 
-@pytest.mark.parametrize(
-    "deaths",
-    [
-        pytest.param([("executed", 1, 2), ("migrated", 1, 3), ("commit", 2, 3)], id="three of them"),
-        pytest.param(EACH_STEP, id="each", marks=pytest.mark.slow),
-    ],
-)
-def test_driver_killed_at_each_step(deaths, tmp_path):
+def test_killed_in_a_migration_then_twenty_times(tmp_path):
+    """The driver dies while a batch runs and, with another number of instances, in the migration; in the run after
+    that twenty Python workers die at random steps: nothing is lost or repeated."""
+    streams(tmp_path, batches=12)
+    runs = [(2, "driver:executed:1"), (3, "driver:migrated:1"), (3, "random:1:20")]
+    codes = [run(tmp_path, instances, kill) for instances, kill in runs]
+    assert codes == [37, 37, 0], (tmp_path / "log").read_text()
+    assert len(list(tmp_path.glob("killed-random-*"))) == 20
+    check_output(tmp_path)
+
+
+@pytest.mark.slow
+def test_driver_killed_at_each_step(tmp_path):
     """os._exit in the driver at each step of the commit story, one after the other, on one checkpoint.
 
     The number of instances changes on the way, so that a migration is killed before, during and after too.
     """
     streams(tmp_path, batches=6)
-    for step, batch, instances in deaths:
+    for step, batch, instances in EACH_STEP:
         assert run(tmp_path, instances, f"driver:{step}:{batch}") == 37, (tmp_path / "log").read_text()
     assert run(tmp_path, 2) == 0
-    check_output(tmp_path)
-
-
-def test_workers_killed_at_random(tmp_path):
-    """Twenty Python workers die at random steps of one run; Spark retries their tasks, nothing is lost or repeated."""
-    streams(tmp_path, batches=12)
-    assert run(tmp_path, 2, "random:1:20") == 0, (tmp_path / "log").read_text()
-    assert len(list(tmp_path.glob("killed-random-*"))) == 20
     check_output(tmp_path)
 
 

@@ -73,6 +73,7 @@ def test_scales_out_and_in(strategy, condition):
         ({"instances": "auto", "task_capacity": 0}, "above 0"),
         ({"instances": "auto", "task_capacity": 9, "min_instances": 5, "max_instances": 4}, "min <= max"),
         ({"instances": "auto", "task_capacity": 9, "scale_in": 0.9}, "scale_in"),
+        ({"instances": "auto", "task_capacity": 9, "scale_to": 0.9}, "scale_to"),
         ({"instances": "many"}, "whole number"),
     ],
 )

@@ -18,6 +18,7 @@ Not here: taxis do not drive from cell to cell, every report is drawn by itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,6 +86,10 @@ class Day:
     def _now(self, top: float, stream: int, batch: int) -> NDArray[np.float64]:
         """The shares in the middle of a batch's slice of the day."""
         return _shares(top, 24 * (batch + 0.5) / self.batches, np.random.default_rng([self.seed, stream]))
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        """The day's orders (0) or tracks (1)."""
+        return map(self.batch_tracks if number else self.batch_orders, range(self.batches))
 
     def batch_orders(self, batch: int) -> pa.Table:
         """The orders of one slice of the day."""

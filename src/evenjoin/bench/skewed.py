@@ -25,17 +25,17 @@ Invariant: the same seed gives the same files. Any batch can be made alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
 from evenjoin.bench.ride_hailing import Day
-from evenjoin.bench.workloads import EPOCH_US, SIDES, ZIPF_SCHEMA, draw, write_batches, zipf_weights
+from evenjoin.bench.workloads import EPOCH_US, SIDES, ZIPF_SCHEMA, draw, zipf_weights
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import bucket_of
 
@@ -61,14 +61,6 @@ TRACKS_PER_ORDER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """Every `every` batches the load of some task rises by at least `f` times the mean."""
-
-    every: int = 6
-    f: float = 1.5
-
-
-@dataclass(frozen=True, slots=True)
 class SkewedStreams:
     """Two streams over the same keys, each with its own zipf exponent (0: uniform), in equal batches."""
 
@@ -79,52 +71,12 @@ class SkewedStreams:
     drift: Drift | None = None
     seed: int = 7
 
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What a user may change of a workload; None is the workload's own. `rows` are those of the left side in a batch
-    (the ride-hailing day: orders, on average)."""
-
-    rows: int | None = None
-    batches: int | None = None
-    seed: int = 7
-    drift: Drift = Drift()
+    def side(self, number: int) -> Iterator[pa.Table]:
+        return (skewed_batch(self, SIDES[number], batch) for batch in range(self.batches))
 
 
-@dataclass(frozen=True, slots=True)
-class JoinWorkload:
-    """Two streams, and the join asked of them: all that a system needs besides its own settings."""
-
-    name: str
-    streams: SkewedStreams | Day
-    aliases: tuple[str, str]
-    condition: str
-    select: tuple[str, ...]
-    watermark: str
-    reach_us: int  # rows further apart in event time never match
-
-    @property
-    def batches(self) -> int:
-        return self.streams.batches
-
-    def write(self, folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
-        """One parquet file per side and batch below ``folder``; returns each side's folder. ``tick`` after each."""
-        for alias in self.aliases:
-            write_batches(folder / alias, self._side(alias, tick))
-        return {alias: folder / alias for alias in self.aliases}
-
-    def _side(self, alias: str, tick: Callable[[], None]) -> Iterator[pa.Table]:
-        for batch in range(self.batches):
-            if isinstance(self.streams, Day):
-                yield self.streams.batch_orders(batch) if alias == "o" else self.streams.batch_tracks(batch)
-            else:
-                yield skewed_batch(self.streams, alias, batch)
-            tick()
-
-
-def workload(name: str, size: Size | None = None) -> JoinWorkload:
+def workload(name: str, size: Size = Size()) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
-    size = size or Size()
     if name == "ride-hailing":
         return _rides(size)
     near = name.endswith("-near")
@@ -145,7 +97,7 @@ def workload(name: str, size: Size | None = None) -> JoinWorkload:
     )
     condition = f"l.k = r.k AND r.ts BETWEEN {low} AND {high}" + (NEAR if near else "")
     lag = f"{SPAN_US // 2_000} milliseconds"
-    return JoinWorkload(name, streams, ("l", "r"), condition, SELECT, lag, window_ms * 1000)
+    return JoinWorkload(name, streams, SIDES, condition, SELECT, watermark=lag, reach_us=window_ms * 1000)
 
 
 def window_us(streams: SkewedStreams, wanted: int) -> float:
@@ -206,4 +158,7 @@ def _rides(size: Size) -> JoinWorkload:
     """The ride-hailing day: taxis seen in the order's cell in the ten minutes before it."""
     rows, batches = size.rows or 20_000, size.batches or 24
     day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=size.seed)
-    return JoinWorkload("ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, "30 seconds", 600_000_000)
+    window = 600_000_000
+    return JoinWorkload(
+        "ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window
+    )

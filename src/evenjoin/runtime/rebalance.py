@@ -84,8 +84,10 @@ def _refused(
     if guards.budget is not None and moves is not None and moves > guards.budget:
         return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
     if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
-        was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)
-        return None if will_be < was else f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
+        was, will_be = (float(np.nanmax(strategy.load(items, table))) for table in (old, new))
+        if new.instances < old.instances or will_be < was:
+            return None
+        return f"gain too small: the fullest instance's load would go from {was:,.0f} to {will_be:,.0f}"
     before, after = strategy.load(items, old), strategy.load(items, new)
     touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
     if not touched.any():

@@ -3,8 +3,8 @@
     evenjoin.join(..., strategy="fastjoin", instances="auto", task_capacity=1_000_000, max_instances=16)
 
 An instance has room for `task_capacity` stored tuples (V). Above `high` (80 %) of the room of all instances the join
-scales out, below `low` (50 %) it scales in, to as many as leave each `fill` of its room used (halfway between both, so
-that it does not swing). The new table is the strategy's own first table for that number, its routed keys forgotten: the
+scales out, below `low` (50 %) it scales in, to as many as leave each `to` of its room used: halfway between both, so
+that it does not swing, or as told (at `high` it takes the fewest there can be, and changes most often). The new table is the strategy's own first table for that number, its routed keys forgotten: the
 planner finds them again. The state moves by `diff`, between two batches, like in any rebalance.
 
 What is compared is the sum over all instances: one that is fuller than others is the strategy's affair, not a reason
@@ -33,6 +33,7 @@ class Scale:
     most: int = 64
     low: float = 0.5
     high: float = 0.8
+    to: float | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.task_capacity, (int, float)) and self.task_capacity > 0):
@@ -43,10 +44,12 @@ class Scale:
             )
         if not 0 <= self.low < self.high <= 1:
             raise SpecError(f"scale_in={self.low!r}, scale_out={self.high!r}: 0 <= scale_in < scale_out <= 1")
+        if not self.low < self.fill <= self.high:
+            raise SpecError(f"scale_to={self.to!r}: scale_in < scale_to <= scale_out")
 
     @property
     def fill(self) -> float:
-        return (self.low + self.high) / 2
+        return (self.low + self.high) / 2 if self.to is None else self.to
 
     def instances_for(self, stored: float, now: int) -> int:
         """As many as are there while they are neither too full nor too empty, else as many as leave room."""

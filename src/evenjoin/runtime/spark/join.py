@@ -52,7 +52,7 @@ def join(
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
     Further settings: layout ("shared" or "split"), idle_timeout, watermark_policy ("min" or "max"), sub_window,
     merge_budget, pair_limit; limits of rebalancing: cooldown, min_gain, min_work, budget; redact_keys; and with
-    instances="auto": task_capacity, min_instances, max_instances, scale_out, scale_in.
+    instances="auto": task_capacity, min_instances, max_instances, scale_out, scale_in, scale_to.
     """
     frames = dict(sides)
     for alias, frame in frames.items():

@@ -1,0 +1,135 @@
+"""Joins by nearness that A-DSP and its kin are judged on beside TPC-H: posts, stock prices, and changing volumes.
+
+    social      posts with themselves, at most 3 days apart; busy days follow zipf                      A-DSP 5.1, 5.4.1
+    social-all  the same with every post of the other side (ds = infinity); few results: lengths must be near
+    stock       ticks of the last minute with themselves, at most one cent apart; prices wander          A-DSP 5.6
+    ratio       two streams of one total volume whose ratio |R| / |S| changes: 1, 2, 4, 8, 4, 2, 1, 1/2, ...,
+                each for a few batches; a narrow band over the last minute                              A-DSP 5.4.2
+    ratio-all   the same with a band so wide that each tuple meets all
+
+`social` joins its whole history, the others what is at most a minute apart: a batch covers SPAN of event time.
+Invariant: the same value gives the same batches; any batch can be made alone (a price's walk is drawn whole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from evenjoin.bench.join_workload import JoinWorkload, Size
+from evenjoin.bench.workloads import EPOCH_US, draw, zipf_weights
+
+NAMES = ("social", "social-all", "stock", "ratio", "ratio-all")
+SPAN_US = 30_000_000
+MINUTE_US = 60_000_000
+MINUTE = "b.ts BETWEEN a.ts - INTERVAL 1 MINUTE AND a.ts + INTERVAL 1 MINUTE"
+DAYS, SYMBOLS, CODES = 365, 200, 1_000_000
+RATIOS = (1.0, 2.0, 4.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.25, 0.5)
+EACH = 3
+"""Batches for which a ratio stays."""
+
+
+def _within(days: int) -> str:
+    return f"b.day BETWEEN a.day - INTERVAL {days} DAYS AND a.day + INTERVAL {days} DAYS"
+
+
+@dataclass(frozen=True, slots=True)
+class Posts:
+    """Posts of a year in random order, read by both sides."""
+
+    rows_per_batch: int = 3_000
+    batches: int = 12
+    z: float = 1.0
+    seed: int = 7
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        first = np.datetime64("2026-01-01", "D").astype(np.int64)
+        days = np.random.default_rng([self.seed, DAYS]).permutation(DAYS) + first
+        for batch in range(self.batches):
+            rng = np.random.default_rng([self.seed, batch])
+            rows = self.rows_per_batch
+            day = days[draw(zipf_weights(DAYS, self.z), rows, rng)].astype(np.int32)
+            yield pa.table(
+                {
+                    "id": np.arange(batch * rows, (batch + 1) * rows),
+                    "day": pa.array(day, pa.date32()),
+                    "author": rng.integers(0, 10_000, rows),
+                    "length": rng.lognormal(4.0, 0.7, rows),
+                }
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Prices of a few hundred symbols, in cents, as they wander; read by both sides."""
+
+    rows_per_batch: int = 20_000
+    batches: int = 24
+    seed: int = 7
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        rng = np.random.default_rng([self.seed, SYMBOLS])
+        start = np.round(rng.lognormal(9.0, 0.8, SYMBOLS))
+        walk = start * np.exp(np.cumsum(rng.normal(0.0, 0.02, (self.batches, SYMBOLS)), axis=0))
+        for batch in range(self.batches):
+            rng = np.random.default_rng([self.seed, batch])
+            rows = self.rows_per_batch
+            symbol = draw(zipf_weights(SYMBOLS, 0.8), rows, rng)
+            price = walk[batch][symbol] * np.exp(rng.normal(0.0, 0.01, rows))
+            yield pa.table(
+                {
+                    "id": np.arange(batch * rows, (batch + 1) * rows),
+                    "ts": _times(batch, rows, rng),
+                    "symbol": symbol,
+                    "cents": np.round(price).astype(np.int64),
+                }
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingRatio:
+    """Two streams with `rows_per_batch` rows a batch together, shared out by RATIOS."""
+
+    rows_per_batch: int = 24_000
+    batches: int = EACH * (len(RATIOS) + 1)
+    seed: int = 7
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        for batch in range(self.batches):
+            ratio = RATIOS[batch // EACH % len(RATIOS)]
+            left = round(self.rows_per_batch * ratio / (1 + ratio))
+            rows = (left, self.rows_per_batch - left)[number]
+            rng = np.random.default_rng([self.seed, number, batch])
+            code, weight = rng.integers(0, CODES, rows), rng.random(rows)
+            ids = np.arange(batch * self.rows_per_batch, batch * self.rows_per_batch + rows)
+            yield pa.table({"id": ids, "ts": _times(batch, rows, rng), "code": code, "weight": weight})
+
+
+JOINS: dict[str, tuple[type[Posts | Ticks | ChangingRatio], str, int]] = {  # streams, condition, V
+    "social": (Posts, f"{_within(3)} AND a.id <> b.id", 9_000),
+    "social-all": (Posts, f"{_within(400)} AND abs(a.length - b.length) <= 0.01", 16_000),
+    "stock": (Ticks, f"abs(a.cents - b.cents) <= 1 AND {MINUTE} AND a.symbol <> b.symbol", 40_000),
+    "ratio": (ChangingRatio, f"abs(a.code - b.code) <= 20 AND {MINUTE}", 20_000),
+    "ratio-all": (ChangingRatio, f"abs(a.code - b.code) <= {CODES} AND {MINUTE} AND abs(a.weight - b.weight) <= 1e-5", 40_000),
+}
+
+
+def workload(name: str, size: Size = Size()) -> JoinWorkload:
+    """The workload of that name, in its own size or another."""
+    streams, condition, capacity = JOINS[name]
+    own = {key: value for key, value in (("rows_per_batch", size.rows), ("batches", size.batches)) if value}
+    found = JoinWorkload(
+        name, streams(**own, seed=size.seed), ("a", "b"), condition, ("a.id AS a_id", "b.id AS b_id"),
+        event_time=None, capacity=capacity,
+    )  # fmt: skip
+    if streams is Posts:
+        return found
+    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds", reach_us=MINUTE_US)
+
+
+def _times(batch: int, rows: int, rng: np.random.Generator) -> pa.Array:
+    start = EPOCH_US + batch * SPAN_US
+    return pa.array(start + rng.integers(0, SPAN_US, rows), pa.timestamp("us", "UTC"))

@@ -1,0 +1,79 @@
+"""A join workload: two streams in batches, and the join that is asked of them, as one value.
+
+What a strategy is compared on (``evenjoin compare``) is such a value; the modules that make them are ``skewed`` (hot
+keys), ``bands`` (nearness and changing volumes) and ``tpch`` (the benchmark's tables), their names are in ``catalog``.
+
+Invariant: the same value gives the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from evenjoin.bench.workloads import write_batches
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Every `every` batches the load of some task rises by at least `f` times the mean."""
+
+    every: int = 6
+    f: float = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a user may change of a workload; None is the workload's own. `rows` are those of the left side in a batch
+    (on average)."""
+
+    rows: int | None = None
+    batches: int | None = None
+    seed: int = 7
+    drift: Drift = Drift()
+
+
+class Streams(Protocol):
+    """Two streams, cut into batches."""
+
+    @property
+    def batches(self) -> int: ...
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        """The batches of the left (0) or the right side (1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWorkload:
+    """Two streams, and the join asked of them: all that a system needs besides its own settings."""
+
+    name: str
+    streams: Streams
+    aliases: tuple[str, str]
+    condition: str
+    select: tuple[str, ...]
+    event_time: str | None = "ts"  # None: the whole history joins
+    watermark: str = ""
+    reach_us: int = 0  # rows further apart in event time never match; 0: not known
+    capacity: int | None = None  # stored tuples a task has room for: strategies size themselves. None: fixed size
+
+    @property
+    def batches(self) -> int:
+        return self.streams.batches
+
+    def write(self, folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
+        """One parquet file per side and batch below ``folder``; returns each side's folder. ``tick`` after each."""
+        for number, alias in enumerate(self.aliases):
+            write_batches(folder / alias, _told(self.streams.side(number), tick))
+        return {alias: folder / alias for alias in self.aliases}
+
+
+def _told(tables: Iterator[pa.Table], tick: Callable[[], None]) -> Iterator[pa.Table]:
+    for table in tables:
+        yield table
+        tick()
