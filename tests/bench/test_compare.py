@@ -16,12 +16,13 @@ from rich.console import Console
 
 import evenjoin
 from evenjoin.bench import compare as module
+from evenjoin.bench.catalog import workload
 from evenjoin.bench.compare import NATIVE, Comparison, Plan, Run, Trace, compare, job_of, read_trace
 from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.compare_report import COLUMNS, agreement, as_document, cells, page, save, show
 from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import Job, JobError, Outcome
-from evenjoin.bench.skewed import Size, workload
+from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
 
 MOVED: dict[str, Any] = {
@@ -37,7 +38,19 @@ def outcome(system: str = "evenjoin", ms: float = 100.0, results: int = 4_000) -
 
 
 def run(name: str, measures: dict[str, tuple[float, ...]], *migrations: dict[str, Any]) -> Run:
-    trace = Trace((5.0, 4.0, 1.5, 1.7), measures, ("even",) * 4, migrations, (10.0, 30.0), (7, 21), (5, 6))
+    trace = Trace(
+        (5.0, 4.0, 1.5, 1.7),
+        measures,
+        ("even",) * 4,
+        migrations,
+        (10.0, 30.0),
+        (7, 21),
+        (5, 6),
+        (2,) * 4,
+        (8,) * 4,
+        (9,) * 4,
+        (),
+    )
     return Run(name, outcome(), {"fastjoin": 2.2}.get(name), trace)
 
 

@@ -10,15 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenjoin.bench.jobs import Job, run_job
+from evenjoin.bench.join_workload import OWN, Drift, JoinWorkload, Size
 from evenjoin.bench.ride_hailing import ORDERS_SCHEMA, TRACKS_SCHEMA, Day
 from evenjoin.bench.skewed import (
     NAMES,
     RESULTS,
     SPAN_US,
     TASKS,
-    Drift,
-    JoinWorkload,
-    Size,
     SkewedStreams,
     key_of_rank,
     skewed_batch,
@@ -31,7 +29,7 @@ from evenjoin.kernels.hashing import bucket_of
 from evenjoin.spec import build_spec
 
 
-def streams_of(name: str, size: Size | None = None) -> SkewedStreams:
+def streams_of(name: str, size: Size = OWN) -> SkewedStreams:
     streams = workload(name, size).streams
     assert isinstance(streams, SkewedStreams)
     return streams

@@ -54,7 +54,19 @@ def test_options_reach_the_plan_and_counts_that_differ_are_exit_code_1(
     def fake(plan: Plan, watch: Watch) -> Comparison:
         seen.append(plan)
         watch("hash", 1)
-        trace = Trace((1.0,), dict.fromkeys(plan.strategies, (1.0,)), ("none",), (), (1.0,) * 4, (1,) * 4, (1,) * 4)
+        trace = Trace(
+            (1.0,),
+            dict.fromkeys(plan.strategies, (1.0,)),
+            ("none",),
+            (),
+            (1.0,) * 4,
+            (1,) * 4,
+            (1,) * 4,
+            (4,),
+            (1,),
+            (1,),
+            (),
+        )
         runs = tuple(Run(s, Outcome("evenjoin", 10, 5 - off, Usage(1.0), (9.0,)), None, trace) for s in plan.strategies)
         return Comparison(plan.workload, plan.instances, Outcome("duckdb", 10, 5, Usage(1.0)), runs)
 

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from evenjoin.errors import SpecError
@@ -51,6 +51,7 @@ def test_figure_3():
 
 
 @settings(max_examples=200, deadline=None)
+@example(6.0, 2.6573185373314076e-09, 5.0)
 @given(st.floats(0, 200), st.floats(0, 200), st.floats(5, 50))
 def test_alg_1_never_needs_more_than_eq_9_and_never_overfills(rows, columns, capacity):
     """Theorem 2, and eq. 6: every task within V. The arrays say the same as the scheme."""

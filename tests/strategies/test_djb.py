@@ -177,7 +177,7 @@ def test_the_plan_merges_when_that_is_the_cheapest():
     report = counted(table, keys)
     items = items_of(report, table)
     assert workloads(items, table).tolist() == [[30, 86]]
-    merged = DJB().plan(report, items, table)
+    merged = DJB(aim=1).plan(report, items, table)
     assert (records(merged), workloads(items, merged).tolist()) == (set(), [[40, 56]])
 
 
@@ -219,7 +219,7 @@ def test_a_unit_that_changes_sides_leaves_its_split_keys():
 @pytest.mark.parametrize("exponent", [0.8, 1.2, 2.0])
 def test_the_plan_is_the_cheapest_that_meets_theta_max(layout, exponent):
     """Eq. 4, by the measured times; and no plan that meets theta_max costs less in all three costs."""
-    djb = DJB()
+    djb = DJB(aim=1)
     table = djb.initial(8, 2, layout)
     counts = zipf(exponent, 20_000, 2_000)
     report = counted(table, joined(counts, counts, 3), heavy=500, hash_us=0.3, transfer_us=1.1)
@@ -295,7 +295,15 @@ def test_initial_table(instances):
 
 @pytest.mark.parametrize(
     "text",
-    ["djb(theta_max=0)", "djb(theta_max=1.5)", "djb(tracked=0)", "djb(buckets=-1)", "djb(buckets=2.5)", "djb(x=1)"],
+    [
+        "djb(theta_max=0)",
+        "djb(theta_max=1.5)",
+        "djb(aim=0)",
+        "djb(tracked=0)",
+        "djb(buckets=-1)",
+        "djb(buckets=2.5)",
+        "djb(x=1)",
+    ],
 )
 def test_settings_that_make_no_sense(text):
     """Refused when the strategy is named, not when the join runs."""

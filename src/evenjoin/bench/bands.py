@@ -5,7 +5,7 @@
     stock       ticks of the last minute with themselves, at most one cent apart; prices wander          A-DSP 5.6
     ratio       two streams of one total volume whose ratio |R| / |S| changes: 1, 2, 4, 8, 4, 2, 1, 1/2, ...,
                 each for a few batches; a narrow band over the last minute                              A-DSP 5.4.2
-    ratio-all   the same with a band so wide that each tuple meets all
+    ratio-all   the same, fewer rows, with a band so wide that each tuple meets all; few results: weights must be near
 
 `social` joins its whole history, the others what is at most a minute apart: a batch covers SPAN of event time.
 Invariant: the same value gives the same batches; any batch can be made alone (a price's walk is drawn whole).
@@ -19,21 +19,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from evenjoin.bench.join_workload import JoinWorkload, Size
+from evenjoin.bench.join_workload import OWN, JoinWorkload, Size
 from evenjoin.bench.workloads import EPOCH_US, draw, zipf_weights
+
+
+def _within(column: str, size: int | str) -> str:
+    gap = f"INTERVAL {size}" if isinstance(size, str) else size
+    return f"b.{column} BETWEEN a.{column} - {gap} AND a.{column} + {gap}"
+
 
 NAMES = ("social", "social-all", "stock", "ratio", "ratio-all")
 SPAN_US = 30_000_000
-MINUTE_US = 60_000_000
-MINUTE = "b.ts BETWEEN a.ts - INTERVAL 1 MINUTE AND a.ts + INTERVAL 1 MINUTE"
+MINUTE = _within("ts", "1 MINUTE")
 DAYS, SYMBOLS, CODES = 365, 200, 1_000_000
 RATIOS = (1.0, 2.0, 4.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.25, 0.5)
 EACH = 3
 """Batches for which a ratio stays."""
-
-
-def _within(days: int) -> str:
-    return f"b.day BETWEEN a.day - INTERVAL {days} DAYS AND a.day + INTERVAL {days} DAYS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +109,35 @@ class ChangingRatio:
             yield pa.table({"id": ids, "ts": _times(batch, rows, rng), "code": code, "weight": weight})
 
 
-JOINS: dict[str, tuple[type[Posts | Ticks | ChangingRatio], str, int]] = {  # streams, condition, V
-    "social": (Posts, f"{_within(3)} AND a.id <> b.id", 9_000),
-    "social-all": (Posts, f"{_within(400)} AND abs(a.length - b.length) <= 0.01", 16_000),
-    "stock": (Ticks, f"abs(a.cents - b.cents) <= 1 AND {MINUTE} AND a.symbol <> b.symbol", 40_000),
-    "ratio": (ChangingRatio, f"abs(a.code - b.code) <= 20 AND {MINUTE}", 20_000),
-    "ratio-all": (ChangingRatio, f"abs(a.code - b.code) <= {CODES} AND {MINUTE} AND abs(a.weight - b.weight) <= 1e-5", 40_000),
+JOINS: dict[str, tuple[Posts | Ticks | ChangingRatio, str, int]] = {  # streams, condition, V
+    "social": (Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", 9_000),
+    "social-all": (Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", 16_000),
+    "stock": (Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", 40_000),
+    "ratio": (ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000),
+    "ratio-all": (
+        ChangingRatio(3_000),
+        f"{_within('code', CODES)} AND {MINUTE} AND abs(a.weight - b.weight) <= 0.001",
+        5_000,
+    ),
 }
 
 
-def workload(name: str, size: Size = Size()) -> JoinWorkload:
+def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
     streams, condition, capacity = JOINS[name]
-    own = {key: value for key, value in (("rows_per_batch", size.rows), ("batches", size.batches)) if value}
+    rows, batches = size.rows or streams.rows_per_batch, size.batches or streams.batches
     found = JoinWorkload(
-        name, streams(**own, seed=size.seed), ("a", "b"), condition, ("a.id AS a_id", "b.id AS b_id"),
-        event_time=None, capacity=capacity,
-    )  # fmt: skip
-    if streams is Posts:
+        name,
+        replace(streams, rows_per_batch=rows, batches=batches, seed=size.seed),
+        ("a", "b"),
+        condition,
+        ("a.id AS a_id", "b.id AS b_id"),
+        event_time=None,
+        capacity=capacity,
+    )
+    if isinstance(streams, Posts):
         return found
-    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds", reach_us=MINUTE_US)
+    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds")
 
 
 def _times(batch: int, rows: int, rng: np.random.Generator) -> pa.Array:

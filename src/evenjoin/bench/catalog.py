@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from evenjoin.bench import bands, skewed, tpch
-from evenjoin.bench.join_workload import JoinWorkload, Size
+from evenjoin.bench.join_workload import OWN, JoinWorkload, Size
 from evenjoin.errors import SpecError
 
 NAMES = (*skewed.NAMES, *tpch.NAMES, *bands.NAMES)
 
 
-def workload(name: str, size: Size = Size()) -> JoinWorkload:
+def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
-    for module in (tpch, bands):
-        if name in module.NAMES:
-            return module.workload(name, size)
+    if name in tpch.NAMES:
+        return tpch.workload(name, size)
+    if name in bands.NAMES:
+        return bands.workload(name, size)
     try:
         return skewed.workload(name, size)
     except SpecError:

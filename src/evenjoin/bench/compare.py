@@ -7,8 +7,11 @@ comes from its commits: the load reports, the imbalance by the strategy's own me
 without a planner run with heavy keys and stored tuples counted as well (`track`): that costs them what it costs the
 others, and each planner's measure can then be asked of their reports. Every run is measured by every planner's measure.
 
+A workload with a task capacity V lets every strategy size itself (``instances="auto"``), with V as the only limit: a
+scheme changes as soon as a task holds more, and is made for V, as in A-DSP's Sec. 5. So task numbers can be compared.
+
 Invariant: all runs and DuckDB read the same rows and find the same number of results, or ``counts_agree`` is false.
-Not here: tables, plots and files (``compare_report``, ``compare_plots``); what the workloads are (``skewed``).
+Not here: tables, plots and files (``compare_report``, ``compare_plots``); what the workloads are (``catalog``).
 """
 
 from __future__ import annotations
@@ -20,15 +23,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evenjoin.bench.jobs import Job, Outcome, run_job
+from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
-from evenjoin.bench.skewed import JoinWorkload
 from evenjoin.commit.log import Commit, CommitLog
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
@@ -41,6 +44,8 @@ NATIVE = "Spark's own"
 TRACK = 128
 WARM = 2
 """Batches left out of batch times and busy times: they pay for warming up. (All count for throughput.)"""
+MOST = 256
+"""Tasks a strategy that sizes itself may have."""
 LIMIT_S = 1800.0
 POLL_S = 0.25
 
@@ -74,6 +79,10 @@ class Trace:
     busy_ms_by_instance: tuple[float, ...]
     work_by_instance: tuple[int, ...]  # probes and results
     stored_by_instance: tuple[int, ...]  # tuples, after the last batch
+    tasks: tuple[int, ...]  # instances of each batch
+    requests: tuple[int, ...]  # tuples that came to be joined, copies too, of each batch
+    stored: tuple[int, ...]  # tuples, copies too, after each batch
+    alive: tuple[int, ...]  # tuples after each batch, each counted once; empty if the run does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,23 @@ class Run:
         """The sum of a figure over all migrations."""
         return float(sum(event[name] for event in self.migrations))
 
+    @property
+    def seconds(self) -> float:
+        """The time of all batches: A-DSP's execution time."""
+        return sum(self.outcome.batch_ms) / 1000
+
+    @property
+    def requests_per_task(self) -> float:
+        """The mean over the batches of the tuples a task was asked to join."""
+        if not self.trace:
+            return nan
+        return float(np.mean([r / n for r, n in zip(self.trace.requests, self.trace.tasks, strict=True)]))
+
+    def cost(self, resource: str) -> float:
+        """Resource cost, sum of r * t_r (A-DSP 5.1): "tasks" or "stored" tuples of each batch, times its seconds."""
+        used: tuple[int, ...] = getattr(self.trace, resource) if self.trace else ()
+        return float(np.dot(used, np.array(self.outcome.batch_ms[: len(used)]) / 1000)) if used else nan
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -125,6 +151,18 @@ class Comparison:
     def counts_agree(self) -> bool:
         """Whether every system read the same rows and found the same number of results."""
         return len({(o.rows, o.results) for o in (self.oracle, *(run.outcome for run in self.runs))}) == 1
+
+    @property
+    def sized(self) -> bool:
+        """Whether the strategies chose their number of tasks."""
+        return self.workload.capacity is not None
+
+    def least_tasks(self) -> tuple[int, ...]:
+        """The fewest tasks that could hold the tuples alive before each batch, each stored once: 1-DSP's minimum."""
+        known = [run.trace.alive for run in self.runs if run.trace and run.trace.alive]
+        if not known or self.workload.capacity is None:
+            return ()
+        return tuple(max(ceil(alive / self.workload.capacity), 1) for alive in (0, *known[0][:-1]))
 
     @property
     def planners(self) -> dict[str, float]:
@@ -155,6 +193,10 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
 def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job:
     """The job of a strategy, of NATIVE, or of "duckdb"."""
     ours = system not in (NATIVE, "duckdb")
+    options: dict[str, Any] = {"track": TRACK} if ours and not resolve(system).tracked else {}
+    if ours and plan.workload.capacity is not None:
+        sizes = {"instances": "auto", "task_capacity": plan.workload.capacity, "max_instances": MOST}
+        options |= {**sizes, "scale_out": 1.0, "scale_to": 1.0, "cooldown": 0}
     return Job(
         "evenjoin" if ours else "spark-hdfs" if system == NATIVE else "duckdb",
         sides,
@@ -163,9 +205,10 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
         str(scratch / "checkpoint"),
         cores(),
         plan.instances,
+        event_time=plan.workload.event_time,
         watermark=plan.workload.watermark,
         strategy=system if ours else "hash",
-        options={"track": TRACK} if ours and not resolve(system).tracked else {},
+        options=options,
         reach_us=plan.workload.reach_us,
     )
 
@@ -220,7 +263,15 @@ def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> T
             for probes, results in zip(_by_instance(reports, "probes"), _by_instance(reports, "results"), strict=True)
         ),
         stored_by_instance=tuple(sum(load.stored) for load in last),
+        tasks=tuple(len(report.instances) for report in reports),
+        requests=tuple(sum(sum(load.probes) for load in report.instances) for report in reports),
+        stored=tuple(sum(sum(load.stored) for load in report.instances) for report in reports),
+        alive=tuple(_alive(report) for report in reports) if any(report.samples for report in reports) else (),
     )
+
+
+def _alive(report: LoadReport) -> int:
+    return round(sum(weight for side in report.samples for _, weight in side))
 
 
 def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[RoutingTable]) -> tuple[float, ...]:
@@ -238,10 +289,8 @@ def _migrations(commits: Sequence[Commit]) -> list[dict[str, Any]]:
 
 
 def _by_instance(reports: Sequence[LoadReport], name: str) -> tuple[float, ...]:
-    """The sum of a count (of both sides) over all reports, per instance."""
-    if not reports:
-        return ()
-    return tuple(
-        round(float(sum(np.sum(getattr(report.instances[instance], name)) for report in reports)), 3)
-        for instance in range(len(reports[-1].instances))
-    )
+    """The sum of a count (of both sides) over all reports, per instance that ever was."""
+    total = np.zeros(max((len(report.instances) for report in reports), default=0))
+    for report in reports:
+        total[: len(report.instances)] += [np.sum(getattr(load, name)) for load in report.instances]
+    return tuple(total.round(3).tolist())

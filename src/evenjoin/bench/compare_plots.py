@@ -4,6 +4,8 @@ imbalance        busiest over mean busy time, over the batches
 batch-time       milliseconds a batch took, over the batches; a mark where a migration paused it
 load             busy time of each instance over the whole run, as bars
 own-imbalance    one panel per planner: its measure, asked of every run, and its threshold
+tasks            where strategies size themselves: tasks over the batches, and the fewest that could do (1-DSP)
+migrated         there too: tuples moved, added up over the batches
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def plots(comparison: Comparison) -> dict[str, bytes]:
         "batch-time": batch_time_plot(comparison),
         "load": load_plot(comparison),
     }
-    if comparison.planners:
+    if comparison.sized:
+        figures = {"tasks": tasks_plot(comparison), "migrated": migrated_plot(comparison), **figures}
+    elif comparison.planners:
         figures["own-imbalance"] = own_imbalance_plot(comparison)
     return {name: _png(figure) for name, figure in figures.items()}
 
@@ -70,6 +74,33 @@ def load_plot(comparison: Comparison) -> Figure:
         at = np.arange(len(busy)) + (place - (len(runs) - 1) / 2) * width
         axes.bar(at, busy, width, color=_colour(number), label=run.name)
     _label(axes, "Load per instance", "instance", "busy s")
+    return figure
+
+
+def tasks_plot(comparison: Comparison) -> Figure:
+    """The number of tasks of every batch."""
+    figure, (axes,) = _figure(1)
+    for number, run in enumerate(comparison.runs):
+        if run.trace:
+            axes.step(range(len(run.trace.tasks)), run.trace.tasks, where="mid", color=_colour(number), label=run.name)
+    least = comparison.least_tasks()
+    if least:
+        axes.step(range(len(least)), least, where="mid", color="black", linestyle=":", label="fewest for one copy each")
+    _log_if_wide(axes)
+    _label(axes, "Tasks", "batch", "tasks")
+    return figure
+
+
+def migrated_plot(comparison: Comparison) -> Figure:
+    """Tuples moved so far, by the batches before which they moved."""
+    figure, (axes,) = _figure(1)
+    for number, run in enumerate(comparison.runs):
+        if run.trace:
+            moved = np.zeros(len(run.trace.tasks))
+            for event in run.migrations:
+                moved[min(event["batch"], len(moved) - 1)] += event["tuples"]
+            axes.plot(np.cumsum(moved), color=_colour(number), label=run.name, marker=".")
+    _label(axes, "Migration volume", "batch", "tuples moved so far")
     return figure
 
 

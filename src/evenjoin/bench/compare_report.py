@@ -7,6 +7,13 @@
     threshold              above which that measure calls for a plan
     migrated ... pause ms  tuples moved, rebalances, and the time the batches waited for them, in total
 
+and where strategies size themselves, A-DSP's measures (Sec. 5.1):
+
+    tasks mean, max        instances over the batches
+    time s                 all batches: the execution time
+    requests/task          tuples (copies too) that came to a task to be joined in a batch, on average
+    task s, tuple s        resource cost, sum of r * t_r: tasks, and stored tuples with copies, times seconds
+
 The page has no script and loads nothing: pictures are inside it. Not here: running anything.
 """
 
@@ -18,6 +25,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +41,15 @@ COLUMNS = (
     "", "results/s", "rows/s", "batch ms p50", "p99", "busy mean", "max", "own mean", "last", "threshold",
     "migrated", "rebalances", "pause ms",
 )  # fmt: skip
+SIZED_COLUMNS = (
+    "", "tasks mean", "max", "time s", "rows/s", "results/s", "requests/task", "migrated", "rebalances", "pause ms",
+    "task s", "tuple s",
+)  # fmt: skip
 MIGRATION_COLUMNS = (
     "", "batch", "why", "imbalance before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms"
 )  # fmt: skip
+SETTLED = 3
+"""Batches before any planner acts: the cool-down."""
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: 14px }
@@ -44,6 +58,11 @@ th:first-child, td:first-child { text-align: left }
 .over { color: #b00020 } .within { color: #00695c } .wrong { color: #b00020; font-weight: bold }
 img { max-width: 100% } code { background: #f4f4f4; padding: .1rem .3rem }
 """
+MEASURES = """<p>Imbalance: 1.0 is even by busy time; "own" is the strategy's own measure, against its threshold.</p>
+<h2>Imbalance by each planner's own measure</h2>
+<p>Mean (last batch) of every run, and the share of the batches after the first {settled} that were within the
+threshold; red is above it after the last batch.</p>
+{table}"""
 
 
 def save(comparison: Comparison, folder: Path) -> list[Path]:
@@ -61,11 +80,47 @@ def save(comparison: Comparison, folder: Path) -> list[Path]:
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print the table of the runs, that of the measures, and whether the counts agree."""
-    console.print(_rich(COLUMNS, [cells(run) for run in comparison.runs]))
-    if comparison.planners:
-        console.print("\n[bold]Imbalance by each planner's own measure[/], mean (last), against its threshold")
+    console.print(_rich(*main_table(comparison)))
+    if comparison.sized:
+        console.print("\n" + order_of_tasks(comparison), highlight=False)
+    elif comparison.planners:
+        console.print(
+            f"\n[bold]Imbalance by each planner's own measure[/], against its threshold: mean (last); share of the "
+            f"batches within it, after the first {SETTLED}"
+        )
         console.print(_rich(measure_columns(comparison), measure_rows(comparison, "[green]{}[/]", "[red]{}[/]")))
     console.print(agreement(comparison), highlight=False, style="" if comparison.counts_agree else "bold red")
+
+
+def main_table(comparison: Comparison) -> tuple[Sequence[str], list[list[str]]]:
+    """The columns of a comparison and a row for each of its runs."""
+    if comparison.sized:
+        return SIZED_COLUMNS, [sized_cells(run) for run in comparison.runs]
+    return COLUMNS, [cells(run) for run in comparison.runs]
+
+
+def sized_cells(run: Run) -> list[str]:
+    """One run as the cells of SIZED_COLUMNS."""
+    speed = [f"{run.seconds:,.1f}", f"{run.outcome.rows_per_s:,.0f}", f"{run.results_per_s:,.0f}"]
+    if not run.trace:
+        return [run.name, "-", "-", *speed, *("-" * (len(SIZED_COLUMNS) - 6))]
+    row = [run.name, f"{_mean(run.trace.tasks):.1f}", str(max(run.trace.tasks)), *speed]
+    row += [f"{run.requests_per_task:,.0f}", f"{run.total('tuples'):,.0f}", str(len(run.migrations))]
+    row += [f"{run.total('pause_ms'):,.0f}"]
+    return [*row, *(f"{run.cost(resource):,.0f}" for resource in ("tasks", "stored"))]
+
+
+def order_of_tasks(comparison: Comparison) -> str:
+    """Whether the runs, as they were named, take ever more tasks at every batch; and the first over the least."""
+    runs = [run for run in comparison.runs if run.trace]
+    tasks = [run.trace.tasks for run in runs if run.trace]
+    holds = all(a <= b for one, two in pairwise(tasks) for a, b in zip(one, two, strict=True))
+    said = f"Tasks at every batch: {' <= '.join(run.name for run in runs)} {'holds' if holds else 'does not hold'}."
+    least = comparison.least_tasks()
+    if least:
+        ratio = max(a / b for a, b in zip(tasks[0], least, strict=True))
+        said += f" {runs[0].name} takes at most {ratio:.2f} times the fewest tasks that could hold each tuple once."
+    return said
 
 
 def cells(run: Run) -> list[str]:
@@ -86,7 +141,7 @@ def measure_columns(comparison: Comparison) -> list[str]:
 def measure_rows(
     comparison: Comparison, within: str, over: str, clean: Callable[[str], str] = str
 ) -> list[list[str]]:  # fmt: skip
-    """Each run by each planner's measure: mean (last), in the format for a last value within or over the threshold."""
+    """Each run by each planner's measure: mean (last); batches within. The last value chooses the format."""
     rows = []
     for run in comparison.runs:
         if run.trace is None:
@@ -94,7 +149,8 @@ def measure_rows(
         row = [clean(run.name)]
         for name, threshold in comparison.planners.items():
             values = run.trace.measures[name]
-            text = clean(f"{_mean(values):,.2f} ({values[-1]:,.2f})")
+            share = _mean([value <= threshold for value in values[SETTLED:] or values])
+            text = clean(f"{_mean(values):,.2f} ({values[-1]:,.2f}); {share:.0%}")
             row.append((within if values[-1] <= threshold else over).format(text))
         rows.append(row)
     return rows
@@ -146,19 +202,25 @@ def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
         for name, data in pictures.items()
     )
     within, over = '<span class="within">{}</span>', '<span class="over">{}</span>'
-    measures = _html(measure_columns(comparison), measure_rows(comparison, within, over, escape), "raw")
+    measures = (
+        f"<p>{escape(order_of_tasks(comparison))}</p>"
+        if comparison.sized
+        else MEASURES.format(
+            settled=SETTLED,
+            table=_html(measure_columns(comparison), measure_rows(comparison, within, over, escape), "raw"),
+        )
+    )
+    size = f"tasks of {workload.capacity:,} tuples" if comparison.sized else f"{comparison.instances} instances"
+    watermark = f", watermark {escape(workload.watermark)}" if workload.watermark else ", the whole history"
     moved = migration_rows(comparison)
     where = ", ".join(f"{name} {value}" for name, value in machine().items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
-<p>{workload.batches} batches, {rows:,} rows, {comparison.instances} instances.
-<code>{escape(workload.condition)}</code>, watermark {escape(workload.watermark)}. {escape(repr(workload.streams))}</p>
+<p>{workload.batches} batches, {rows:,} rows, {size}.
+<code>{escape(workload.condition)}</code>{watermark}. {escape(repr(workload.streams))}</p>
 <p class="{tone}">{escape(agreement(comparison))}</p>
-{_html(COLUMNS, [cells(run) for run in comparison.runs])}
-<p>Imbalance: 1.0 is even by busy time; "own" is the strategy's own measure, against its threshold.</p>
-<h2>Imbalance by each planner's own measure</h2>
-<p>Mean (last batch) of every run; red is above the threshold after the last batch.</p>
+{_html(*main_table(comparison))}
 {measures}
 <h2>Over time and per instance</h2>
 {images}
@@ -178,6 +240,8 @@ def _run_document(run: Run) -> dict[str, Any]:
         document |= {"own_mean": _mean(run.own), "own_last": run.own[-1] if run.own else None}
         document |= {"migrated": run.total("tuples"), "rebalances": len(run.migrations)}
         document["pause_ms"] = run.total("pause_ms")
+        document |= {"requests_per_task": run.requests_per_task, "seconds": run.seconds}
+        document |= {f"{resource}_cost": run.cost(resource) for resource in ("tasks", "stored")}
     return document
 
 

@@ -44,7 +44,7 @@ class Job:
     checkpoint: str
     cores: int
     instances: int
-    event_time: str = "ts"
+    event_time: str | None = "ts"  # None: the whole history joins
     watermark: str = "0 seconds"
     settings: dict[str, str] = field(default_factory=dict)  # of the Spark session, beyond the common ones
     strategy: str = "hash"

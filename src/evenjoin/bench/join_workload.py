@@ -37,6 +37,9 @@ class Size:
     drift: Drift = Drift()
 
 
+OWN = Size()
+
+
 class Streams(Protocol):
     """Two streams, cut into batches."""
 

@@ -24,16 +24,9 @@ def run_evenjoin(job: Job) -> Outcome:
         else stream(spark, folder)
         for alias, folder in job.folders.items()
     }
-    joined = evenjoin.join(
-        sides,
-        on=job.condition,
-        event_time=dict.fromkeys(job.folders, job.event_time),
-        watermark=dict.fromkeys(job.folders, job.watermark),
-        strategy=job.strategy,
-        instances=job.instances,
-        select=list(job.select),
-        **job.options,
-    )
+    times = {"event_time": job.event_time, "watermark": job.watermark} if job.event_time else {}
+    options = {"strategy": job.strategy, "instances": job.instances, **times, **job.options}
+    joined = evenjoin.join(sides, on=job.condition, select=list(job.select), **options)
     clock = Clock()
     writer = joined.writeStream.format("noop").option("checkpointLocation", job.checkpoint)
     query = writer.trigger(availableNow=True).start()

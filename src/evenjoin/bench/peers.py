@@ -52,10 +52,7 @@ def run_spark(job: Job) -> Outcome:
 
     partitions = {"spark.sql.shuffle.partitions": str(job.instances)}
     spark = open_session(job.cores, {**partitions, **PROVIDERS[job.system], **job.settings})
-    left, right = (
-        stream(spark, folder).withWatermark(job.event_time, job.watermark).alias(alias)
-        for alias, folder in job.folders.items()
-    )
+    left, right = (_timed(stream(spark, folder), job).alias(alias) for alias, folder in job.folders.items())
     joined = left.join(right, F.expr(job.condition)).selectExpr(*job.select)
     clock = Clock()
     query = (
@@ -69,6 +66,10 @@ def run_spark(job: Job) -> Outcome:
     seen = [json.loads(p.json) for p in query.recentProgress]
     results = sum(max(int(p["sink"]["numOutputRows"]), 0) for p in seen)
     return outcome_of(job, query, sum(p["numInputRows"] for p in seen), results, used)
+
+
+def _timed(frame: DataFrame, job: Job) -> DataFrame:
+    return frame.withWatermark(job.event_time, job.watermark) if job.event_time else frame
 
 
 def run_duckdb(job: Job) -> Outcome:

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
+from evenjoin.bench.join_workload import OWN, Drift, JoinWorkload, Size
 from evenjoin.bench.ride_hailing import Day
 from evenjoin.bench.workloads import EPOCH_US, SIDES, ZIPF_SCHEMA, draw, zipf_weights
 from evenjoin.errors import SpecError
@@ -75,7 +75,7 @@ class SkewedStreams:
         return (skewed_batch(self, SIDES[number], batch) for batch in range(self.batches))
 
 
-def workload(name: str, size: Size = Size()) -> JoinWorkload:
+def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
     if name == "ride-hailing":
         return _rides(size)
@@ -155,10 +155,8 @@ def swapped(
 
 
 def _rides(size: Size) -> JoinWorkload:
-    """The ride-hailing day: taxis seen in the order's cell in the ten minutes before it."""
-    rows, batches = size.rows or 20_000, size.batches or 24
+    """The ride-hailing day: taxis seen in the order's cell in the ten minutes before; 15 minutes a batch."""
+    rows, batches = size.rows or 20_000, size.batches or 96
     day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=size.seed)
     window = 600_000_000
-    return JoinWorkload(
-        "ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window
-    )
+    return JoinWorkload("ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window)

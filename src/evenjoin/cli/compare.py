@@ -1,6 +1,7 @@
 """``evenjoin compare WORKLOAD``: strategies on the same skewed files, one after the other, on local Spark.
 
     evenjoin compare G22 --strategies hash,fastjoin,djb,lsstream --spark-native
+    evenjoin compare B_NCI --strategies adsp,square,dynamic,random
 
 The running is in ``bench/compare``, what is said in ``bench/compare_report``; here are the options and the bar.
 """
@@ -10,16 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from evenjoin.bench.catalog import NAMES, workload
 from evenjoin.bench.compare import NATIVE, Plan, Watch
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
-from evenjoin.bench.skewed import NAMES, Drift, JoinWorkload, Size, workload
+from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
 from evenjoin.cli.demo import progress
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
@@ -27,15 +30,18 @@ from evenjoin.strategies import resolve
 PLAIN_WIDTH = 150
 """Columns of a table that nobody looks at in a terminal: wide enough for all of them."""
 
-EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'."""
+KEYED, SIZED = "hash,fastjoin,djb,lsstream", "adsp,square,dynamic"
+EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 on, and with
+--task-capacity, strategies choose their own number of tasks."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("name", metavar="WORKLOAD")
-@click.option("--strategies", default="hash,fastjoin,djb,lsstream", show_default=True, help="Names, with commas.")
+@click.option("--strategies", help=f"Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity.")
 @click.option("--instances", default=8, type=click.IntRange(2, 256), show_default=True, help="Number of join tasks.")
 @click.option("--batches", type=click.IntRange(1, 500), help="Micro-batches; default: the workload's own.")
 @click.option("--rows", type=click.IntRange(1), help="Rows of the left side in a batch; default: the workload's own.")
+@click.option("--task-capacity", type=click.IntRange(1), help="Stored tuples of a task; default: the workload's own.")
 @click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
 @click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: build/compare/WORKLOAD.")
@@ -43,21 +49,25 @@ EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastj
 @click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each; the best counts.")
 @click.option("--spark-native/--no-spark-native", "native", default=False, help="Spark's own stream-stream join too.")
 def compare(
-    name: str, strategies: str, instances: int, batches: int | None, rows: int | None, drift_every: int,
-    drift_f: float, out: Path | None, seed: int, repeat: int, native: bool,
+    name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
+    task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int, repeat: int, native: bool,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 
     Exit code 1 if they do not all find the results that DuckDB's batch join of the same files finds.
     """
     found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
-    systems = (*_strategies(strategies, instances), *((NATIVE,) if native else ()))
+    if task_capacity is not None:
+        found = replace(found, capacity=task_capacity)
+    default = KEYED if found.capacity is None else SIZED
+    systems = (*_strategies(strategies or default, instances), *((NATIVE,) if native else ()))
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
     console = Console()
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
-    console.print(f"[bold]{name}[/]: {found.batches} batches, {instances} instances, {', '.join(systems)}")
+    size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
+    console.print(f"[bold]{name}[/]: {found.batches} batches, {size}, {', '.join(systems)}")
     with _bars(console, found.batches, len(systems) * repeat) as watch:
         comparison = run(Plan(found, systems, instances, folder, repeat), watch)
     show(comparison, console)

@@ -8,8 +8,8 @@ The guards are the same for all planners and judge only what a change touches: t
   batches of all, when there is no state yet
 * gain: on some side (row of the strategy's load) the heaviest load among the touched units must sink by `min_gain` of
   itself, and the work taken off the busiest touched instance must be `min_work` tuples and results a batch
-  (a matrix of cells is sized by capacity, and shrinking it makes its cells fuller: there the planner's own imbalance
-  must sink)
+  (where the number of instances changes, or a matrix of cells, the planner's own imbalance must sink or the load of the
+  fullest instance: a task that is too full is worse than tasks that are too many)
 * budget: no more than `budget` stored tuples may move at once (not judged when the buckets themselves change, as they
   do when a keyed table scales out or in: then nearly everything moves, and that is what was asked for)
 
@@ -84,10 +84,10 @@ def _refused(
     if guards.budget is not None and moves is not None and moves > guards.budget:
         return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
     if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
-        was, will_be = (float(np.nanmax(strategy.load(items, table))) for table in (old, new))
-        if new.instances < old.instances or will_be < was:
+        was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)
+        if will_be < was or np.nanmax(strategy.load(items, new)) < np.nanmax(strategy.load(items, old)):
             return None
-        return f"gain too small: the fullest instance's load would go from {was:,.0f} to {will_be:,.0f}"
+        return f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
     before, after = strategy.load(items, old), strategy.load(items, new)
     touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
     if not touched.any():

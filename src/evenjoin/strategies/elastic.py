@@ -4,8 +4,9 @@
 
 An instance has room for `task_capacity` stored tuples (V). Above `high` (80 %) of the room of all instances the join
 scales out, below `low` (50 %) it scales in, to as many as leave each `to` of its room used: halfway between both, so
-that it does not swing, or as told (at `high` it takes the fewest there can be, and changes most often). The new table is the strategy's own first table for that number, its routed keys forgotten: the
-planner finds them again. The state moves by `diff`, between two batches, like in any rebalance.
+that it does not swing, or as told (at `high` it takes the fewest there can be, and changes most often). The new table
+is the strategy's own first table for that number, its routed keys forgotten: the planner finds them again. The state
+moves by `diff`, between two batches, like in any rebalance.
 
 What is compared is the sum over all instances: one that is fuller than others is the strategy's affair, not a reason
 for more. Square, Dynamic and A-DSP size themselves by the same capacity (sized.py) and are only given the limits.

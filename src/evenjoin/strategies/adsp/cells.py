@@ -79,7 +79,7 @@ def _scheme(along: Along, gamma: int, primary: float, secondary: float, capacity
     room = capacity - primary / gamma
     whole = floor(secondary / room + ROUNDING)
     left = max(secondary - whole * room, 0.0)
-    delta = ceil(primary / (capacity - left) - ROUNDING)
+    delta = max(ceil(primary / (capacity - left) - ROUNDING), 1)
     if whole == 0:
         return Scheme(delta, 1) if along == "column" else Scheme(1, delta)
     extra = delta if left > ROUNDING * secondary else 0
@@ -97,7 +97,7 @@ def varietal_tasks(rows: F64, columns: F64, capacity: float) -> tuple[F64, F64]:
             room = np.maximum(capacity - primary / some, ROUNDING)
             whole = np.floor(secondary / room + ROUNDING)
             left = np.maximum(secondary - whole * room, 0.0)
-            delta = np.ceil(primary / np.maximum(capacity - left, ROUNDING) - ROUNDING)
+            delta = np.ceil(primary / np.maximum(capacity - left, ROUNDING) - ROUNDING).clip(1.0)
             extra = np.where((whole == 0) | (left > ROUNDING * secondary), delta, 0.0)
             tasks = np.where(gamma > 0, some * whole + extra, np.inf)
             taken = primary * (whole + (extra > 0)) + secondary * some - left * (some - extra)

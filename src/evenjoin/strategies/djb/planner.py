@@ -5,6 +5,9 @@
     plan       of the migration functions f (each a choice of heuristics, with or without S2SM) the cheapest by eq. 3
                among those that keep every theta(pu) <= theta_max (eq. 4); if none does, the most even one
 
+The cheapest plan that meets theta_max just meets it, and the next batch, a little different, is above it again. So
+plans are made for `aim` * theta_max while theta_max alone calls for one; `aim` 1 is eq. 4 to the letter.
+
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest (splitting adds probes everywhere, which alone would also look even). Everything is a function of the report.
 """
@@ -35,16 +38,19 @@ PER_UNIT = 8
 @register("djb")
 @dataclass(frozen=True, slots=True)
 class DJB:
-    """D-JB. `theta_max` bounds the imbalance factor, `tracked` heavy keys are reported by each instance, `buckets` is
-    the size of the hash table (0: 8 per unit)."""
+    """D-JB. `theta_max` bounds the imbalance factor, plans are made for `aim` of it, `tracked` heavy keys are reported
+    by each instance, `buckets` is the size of the hash table (0: 8 per unit)."""
 
     theta_max: float = 0.2
+    aim: float = 0.5
     tracked: int = 128
     buckets: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.theta_max < 1:
             raise SpecError(f"djb: theta_max={self.theta_max!r}: a number between 0 and 1 is needed")
+        if not 0 < self.aim <= 1:
+            raise SpecError(f"djb: aim={self.aim!r}: a number above 0, at most 1, is needed")
         for name in ("tracked", "buckets"):
             if type(getattr(self, name)) is not int or getattr(self, name) < (name == "tracked"):
                 raise SpecError(f"djb: {name}={getattr(self, name)!r}: a whole number is needed")
@@ -67,15 +73,16 @@ class DJB:
         return imbalance(workloads(items, table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        """Eq. 4: the cheapest table that meets theta_max, else the most even one."""
+        """Eq. 4, for `aim` of theta_max: the cheapest table that meets it, else the most even one."""
         before = workloads(items, table)
         if imbalance(before) <= self.theta_max:
             return None
-        offers = [offer for offer in candidates(items, table, self.theta_max) if _better(before, items, offer)]
+        wanted = self.aim * self.theta_max
+        offers = [offer for offer in candidates(items, table, wanted) if _better(before, items, offer)]
         if not offers:
             return None
         uneven = [self.imbalance(items, offer) for offer in offers]
-        bound = max(self.theta_max, min(uneven))
+        bound = max(wanted, min(uneven))
         offers = [offer for offer, factor in zip(offers, uneven, strict=True) if factor <= bound]
         price = total_costs([costs(items, table, offer) for offer in offers], report.hash_us, report.transfer_us)
         return offers[price.index(min(price))]
