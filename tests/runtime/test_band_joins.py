@@ -16,6 +16,7 @@ import evenjoin
 from evenjoin.errors import ConditionError, SpecError, TableError
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.spec import build_spec
+from evenjoin.state.files import MemoryFolder
 from evenjoin.state.layout import layouts
 from evenjoin.strategies import resolve
 from evenjoin.testing import brute_force, multiset
@@ -70,13 +71,55 @@ def test_as_duckdb(on):
     with evenjoin.local(SIDES, on, select=["l.id AS a", "r.id AS b"], instances=3) as join:
         parts = [{a: t.slice(i * 700, 700) for a, t in data.items()} for i in range(5)]
         got = pa.concat_tables([join.process(part) for part in parts])
+    assert multiset(got) == by_duckdb(data, on)
+
+
+def by_duckdb(data, on):
     with duckdb.connect() as peer:
         peer.execute("SET TimeZone = 'UTC'")
         peer.register("l", data["l"])
         peer.register("r", data["r"])
         sql = on.replace("0.1", "0.1::DOUBLE").replace("0.2 ", "0.2::DOUBLE ")
-        expected = peer.sql(f"SELECT l.id AS a, r.id AS b FROM l JOIN r ON {sql}").to_arrow_table()
-    assert multiset(got) == multiset(expected)
+        return multiset(peer.sql(f"SELECT l.id AS a, r.id AS b FROM l JOIN r ON {sql}").to_arrow_table())
+
+
+def random_condition(random):
+    """A band, a comparison or two, or an overlap, of random widths."""
+    low, high = sorted(random.integers(-9, 9, 2).tolist())
+    op, other = random.choice(["<", "<=", ">", ">=", "<>"], 2).tolist()
+    narrow = f"r.k BETWEEN l.k + {low} AND l.k + {high}".replace("+ -", "- ")
+    shapes = [
+        narrow,
+        f"{narrow} AND l.x {op} r.x",
+        f"abs(l.d - r.d) <= {high + 10}.125 AND l.id {other} r.id",
+        f"l.k {op} r.e AND r.k {other} l.e AND l.id % 7 = 0",
+        f"r.ts BETWEEN l.ts - INTERVAL {high + 10} SECONDS AND l.ts + INTERVAL {low + 10} SECONDS",
+        f"l.day {op} r.day AND abs(l.k - r.k) <= {high + 10}",
+        f"l.k {op} r.k AND l.id % 9 = 0",
+    ]
+    return str(random.choice(shapes))
+
+
+@pytest.mark.parametrize("strategy", ["random", "contrand(groups=1)", "square", "dynamic", "adsp"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_joins_as_duckdb_while_schemes_change(seed, strategy):
+    """Random conditions and batches; sizes and schemes change after nearly every batch, and at a restart besides."""
+    random = np.random.default_rng([seed, len(strategy)])
+    data = {"l": rows(1500, 10 + seed), "r": rows(1200, 20 + seed)}
+    cuts = {a: np.sort(random.integers(0, t.num_rows, 6)).tolist() for a, t in data.items()}
+    on, folder, found, tables = random_condition(random), MemoryFolder(), Counter(), set()
+    for half in (range(4), range(4, 7)):
+        options = {"task_capacity": float(random.integers(250, 600)), "max_instances": 24, "min_instances": len(half)}
+        with evenjoin.local(
+            SIDES, on, select=["l.id AS a", "r.id AS b"], strategy=strategy, instances="auto", checkpoint=folder,
+            cooldown=0, min_gain=0, min_work=0, **options,
+        ) as join:  # fmt: skip
+            for n in half:
+                ends = {a: (([0, *cut])[n], ([*cut, data[a].num_rows])[n]) for a, cut in cuts.items()}
+                found += multiset(join.process({a: data[a].slice(i, j - i) for a, (i, j) in ends.items()}))
+                tables.add(join.table().regions)
+    assert found == by_duckdb(data, on), on
+    assert len(tables) > 1
 
 
 @pytest.mark.parametrize("on", ["l.k <> r.k", "l.k + r.k > 3", "TRUE"])

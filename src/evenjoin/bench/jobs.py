@@ -22,7 +22,7 @@ from typing import Any, Literal
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
 
-System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "duckdb"]
+System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"]
 
 
 class JobError(EvenJoinError):
@@ -50,6 +50,7 @@ class Job:
     strategy: str = "hash"
     source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
     options: dict[str, Any] = field(default_factory=dict)  # of EvenJoin's join, beyond the above
+    band: tuple[str, int] | None = None  # column and size of a band |r.column - l.column| <= size, for a rewrite
     reach_us: int = 0  # rows further apart in event time never match; 0: not known. DuckDB's join is slow without it
 
 
@@ -94,7 +95,8 @@ def run_job(job: Job, folder: Path, timeout_s: float = 1800) -> Outcome:
 def read_job(path: Path) -> Job:
     """The job a file describes."""
     raw = json.loads(path.read_text())
-    return Job(**{**raw, "select": tuple(raw["select"])})
+    band = None if raw["band"] is None else tuple(raw["band"])
+    return Job(**{**raw, "select": tuple(raw["select"]), "band": band})
 
 
 def read_outcome(path: Path) -> Outcome:

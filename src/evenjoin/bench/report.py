@@ -50,8 +50,9 @@ class Report:
 
     @property
     def peer(self) -> Outcome | None:
-        """The better of Spark's two providers as they come, if they ran."""
-        peers = [outcome for outcome in self.outcomes if outcome.system in ("spark-hdfs", "spark-rocksdb")]
+        """The better of Spark's two providers as they come, if they ran, or of its rewrite of a band."""
+        those = ("spark-hdfs", "spark-rocksdb", "spark-bucketed")
+        peers = [outcome for outcome in self.outcomes if outcome.system in those]
         return min(peers, key=self._cost, default=None)
 
     @property
@@ -140,8 +141,8 @@ def _row(report: Report, outcome: Outcome) -> list[str]:
     ]
     if outcome.system != "evenjoin" or report.ratio is None:
         to_this = report.ratio_to(outcome)
-        note = f"we are {to_this:.2f}x" if to_this is not None and outcome.system.startswith("spark") else ""
+        note = "" if to_this is None else f"we are {to_this:.2f}x"
         return [*cells, note, "the better" if outcome is report.peer else ""]
     colour = "green" if report.met else "red"
     sign = ">=" if report.measure == "rows/s" else "<="
-    return [*cells, f"[{colour}]{report.ratio:.2f}x[/] {report.measure}", f"{sign} {report.target}x"]
+    return [*cells, f"[{colour}]{report.ratio:.2f}x[/] {report.measure}", f"{sign} {report.target:g}x"]

@@ -3,8 +3,12 @@
     W1  throughput     4M + 4M rows in 10 batches, 1M keys zipf 0.4              rows/s   >= 5    x Spark
     W2  many results   400k + 400k rows in 20 batches, 100k keys zipf 0.8        rows/s   >= 3.5  x Spark
     W3  small batches  1k + 1k rows a batch, 30 batches, 4 instances             batch ms <= 0.5  x Spark
+    W4  a band         1M + 1M rows in one batch, whole numbers at most 2 apart  batch ms <= 1/8  x Spark's rewrite
 
-A batch covers one second of event time; rows match when their keys are equal and their times at most 2 s apart.
+A batch covers one second of event time; rows match when their keys are equal and their times at most 2 s apart. In W4
+they match when their keys are at most 2 apart, over the whole history: Spark has no such join, so its peer is the
+rewrite its users are told to make (``peers``). Two small batches come first there: batch times are those of a warm
+stream, after the first two.
 Spark runs with both state store providers as they come and the better one counts; a tuned RocksDB runs besides. Every
 system must find the same number of results, DuckDB's batch join included, or the command fails (exit code 1): a fast
 wrong answer is not a measurement. A missed target does not fail it; the table says so.
@@ -15,9 +19,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -45,12 +49,32 @@ class Workload:
     measure: Literal["rows/s", "batch ms"]
     target: float
     instances: int = 0
+    condition: str = CONDITION
+    event_time: str | None = "ts"
+    band: tuple[str, int] | None = None
+    peers: tuple[System, ...] = PEERS
+    strategy: str = "hash"
+    select: tuple[str, ...] = SELECT
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 WORKLOADS = {
     "W1": Workload("W1", ZipfStreams(1_000_000, 0.4, 400_000, 10), "rows/s", 5.0),
     "W2": Workload("W2", ZipfStreams(100_000, 0.8, 20_000, 20), "rows/s", 3.5),
     "W3": Workload("W3", ZipfStreams(100_000, 0.4, 1_000, 30), "batch ms", 0.5, instances=4),
+    "W4": Workload(
+        "W4",
+        ZipfStreams(1_000_000, 0.0, 1_000_000, 1, warm=(20_000, 20_000)),
+        "batch ms",
+        1 / 8,
+        condition="r.k BETWEEN l.k - 2 AND l.k + 2",
+        select=("l.k AS l_k", "r.k AS r_k", "l.id AS l_id", "r.id AS r_id"),
+        event_time=None,
+        band=("k", 2),
+        peers=("spark-bucketed",),
+        strategy="adsp",
+        options={"cooldown": 0, "task_capacity": 1_000_000_000, "min_instances": cores(), "max_instances": cores()},
+    ),
 }
 
 
@@ -74,10 +98,11 @@ def main(
 ) -> None:  # fmt: skip
     """Measure EvenJoin against Spark's own stream-stream join; save a table and one JSON file per workload."""
     console = Console()
-    systems: tuple[System, ...] = ("duckdb", *(() if skip_peers else peers), *(() if skip_ours else ("evenjoin",)))
     reports = []
     for name in names or WORKLOADS:
         workload = scaled(WORKLOADS[name], scale)
+        theirs = () if skip_peers else tuple(p for p in workload.peers if p in peers or p not in PEERS)
+        systems: tuple[System, ...] = ("duckdb", *theirs, *(() if skip_ours else ("evenjoin",)))
         try:
             outcomes = list(measure(workload, systems, out.resolve(), repeat, console))
         except EvenJoinError as error:
@@ -141,11 +166,15 @@ def job_of(workload: Workload, system: System, sides: dict[str, str], checkpoint
     return Job(
         system=system,
         folders=sides,
-        condition=CONDITION,
-        select=SELECT,
+        condition=workload.condition,
+        select=workload.select,
         checkpoint=str(checkpoint),
         cores=cores(),
         instances=workload.instances or cores(),
+        event_time=workload.event_time,
+        strategy=workload.strategy,
+        band=workload.band if system == "spark-bucketed" else None,
+        options={"instances": "auto", **workload.options} if workload.options else {},
     )
 
 

@@ -18,6 +18,7 @@ SYSTEMS: dict[str, Callable[[Job], Outcome]] = {
     "spark-rocksdb": run_spark,
     "spark-hdfs": run_spark,
     "spark-tuned": run_spark,
+    "spark-bucketed": run_spark,
     "duckdb": run_duckdb,
 }
 

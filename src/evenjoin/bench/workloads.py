@@ -40,11 +40,17 @@ class ZipfStreams:
     batches: int
     span_us: int = 1_000_000  # event time that one batch covers
     seed: int = 7
+    warm: tuple[int, ...] = ()  # rows of small batches before those, for systems to warm up with
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The rows of each side in each batch."""
+        return (*self.warm, *(self.rows_per_batch,) * self.batches)
 
     @property
     def rows(self) -> int:
         """Input rows of both sides over the whole run."""
-        return len(SIDES) * self.rows_per_batch * self.batches
+        return len(SIDES) * sum(self.sizes)
 
 
 def zipf_weights(keys: int, exponent: float) -> NDArray[np.float64]:
@@ -75,7 +81,7 @@ def exponent_for(keys: int, top: float, mass: float) -> float:
 
 def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
     """Batch ``batch`` (from 0) of one side, in random order of event time, with columns k, ts, v, id."""
-    rows = streams.rows_per_batch
+    rows, first = streams.sizes[batch], sum(streams.sizes[:batch])
     rng = np.random.default_rng([streams.seed, SIDES.index(side), batch])
     weights, key_of_rank = _keys(streams.keys, streams.exponent, streams.seed)
     ts = EPOCH_US + batch * streams.span_us + rng.integers(0, streams.span_us, rows)
@@ -83,7 +89,7 @@ def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
         key_of_rank[draw(weights, rows, rng)],
         pa.array(ts, pa.timestamp("us", "UTC")),
         rng.integers(0, 1_000_000, rows),
-        np.arange(batch * rows, (batch + 1) * rows),
+        np.arange(first, first + rows),
     ]
     return pa.table(columns, schema=ZIPF_SCHEMA)
 
@@ -91,7 +97,7 @@ def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
 def write_zipf(streams: ZipfStreams, folder: Path) -> dict[str, Path]:
     """Write both sides below ``folder``; returns the folder of each side."""
     for side in SIDES:
-        write_batches(folder / side, (zipf_batch(streams, side, batch) for batch in range(streams.batches)))
+        write_batches(folder / side, (zipf_batch(streams, side, batch) for batch in range(len(streams.sizes))))
     return {side: folder / side for side in SIDES}
 
 

@@ -172,9 +172,9 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place: exact but for the shares of split keys and of samples."""
     if is_matrix(old) or is_matrix(new):
         return moved_volume(old, new, items.alive) if items.alive else 0.0
-    total = 0.0
+    total, most = 0.0, max(old.instances, new.instances)
     for side in range(old.sides):
-        before, after = _shares(items, old, side), _shares(items, new, side)
+        before, after = (_shares(items, table, side, most) for table in (old, new))
         total += float((items.stored[side] * np.maximum(after - before, 0.0).sum(axis=1)).sum())
     return total
 
@@ -184,10 +184,10 @@ def is_matrix(table: RoutingTable) -> bool:
     return table.ranged or any(isinstance(region.topology, Grid) for region in table.regions)
 
 
-def _shares(items: Items, table: RoutingTable, side: int) -> F64:
-    """[n, instances] The share of each item that each instance stores."""
+def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:
+    """[n, instances] The share of each item that each instance stores; of the table's instances, or of more."""
     region, unit, share = _units(table, side)
-    by_region = np.zeros((len(table.regions), table.instances))
+    by_region = np.zeros((len(table.regions), instances or table.instances))
     np.add.at(by_region, (region, unit), share)
     return by_region[regions_of_items(items, table)]
 

@@ -85,7 +85,9 @@ def _refused(
         return f"over budget: {moves:,} tuples would move, {guards.budget:,} may"
     if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
         was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)
-        if will_be < was or np.nanmax(strategy.load(items, new)) < np.nanmax(strategy.load(items, old)):
+        if will_be < was or (
+            items.fit(new) and np.nanmax(strategy.load(items, new)) < np.nanmax(strategy.load(items, old))
+        ):
             return None
         return f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
     before, after = strategy.load(items, old), strategy.load(items, new)

@@ -77,6 +77,14 @@ class Static:
         return None
 
 
+def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:
+    """Refuse settings that make no sense: by the setting's name what it must be, and whether it is."""
+    who = type(strategy).__name__.lower()
+    for name, (what, fine) in wanted.items():
+        if not fine:
+            raise SpecError(f"{who}: {name} must be {what}, not {getattr(strategy, name)!r}")
+
+
 _REGISTRY: dict[str, Callable[..., Strategy]] = {}
 
 

@@ -45,20 +45,21 @@ class Dynamic(Sized):
         row, column = rows / grid.rows, columns / grid.columns
         uneven = [row / (2 * column)] if column and grid.columns > 1 else []
         uneven += [column / (2 * row)] if row and grid.rows > 1 else []
-        return max((row + column) / (self.task_capacity / 2), *uneven, 0.0)
+        few = self.least / table.instances if 4 * table.instances <= self.most else 0.0
+        return max((row + column) / (self.task_capacity / 2), *uneven, few if few > 1 else 0.0)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         points, grid = items.alive, table.regions[0].topology
         if not points or not isinstance(grid, Grid):
             return None
-        made = reshaped(grid, *volumes(points), self.task_capacity, self.most)
+        made = reshaped(grid, *volumes(points), self.task_capacity, self.most, self.least)
         if made == grid:
             return table
         region = replace(table.regions[0], topology=made)
         return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,))
 
 
-def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int) -> Grid:
+def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int, least: int = 1) -> Grid:
     """The grid for these volumes, reached by doubling a side (halving the other) and by quadrupling."""
     while True:
         row, column = rows / grid.rows, columns / grid.columns
@@ -66,7 +67,7 @@ def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int
             grid = more_rows(grid)
         elif column > 2 * row and grid.rows > 1:
             grid = more_columns(grid)
-        elif row + column > capacity / 2 and 4 * len(grid.cells) <= most:
+        elif (row + column > capacity / 2 or len(grid.cells) < least) and 4 * len(grid.cells) <= most:
             grid = quadrupled(grid)
         else:
             return grid

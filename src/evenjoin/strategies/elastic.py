@@ -118,6 +118,7 @@ def elastic(strategy: Strategy, scale: Scale, layout: Layout) -> Strategy:
             strategy,
             task_capacity=scale.task_capacity,
             most=scale.most,
+            least=scale.least,
             low=scale.low,
             high=scale.high,
             fill=scale.fill,

@@ -47,7 +47,7 @@ from evenjoin.load.lsstream import (
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, halves, register
+from evenjoin.strategies.base import Layout, halves, register, require
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
@@ -88,9 +88,7 @@ class LsStream:
             "cooling": ("between 0 and 1", 0 < self.cooling < 1),
             "coldest": ("between 0 and 1", 0 < self.coldest < 1),
         }
-        for name, (what, fine) in wanted.items():
-            if not fine:
-                raise SpecError(f"lsstream: {name} must be {what}, not {getattr(self, name)!r}")
+        require(self, wanted)
 
     @property
     def origin(self) -> str:

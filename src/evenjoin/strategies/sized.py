@@ -7,13 +7,16 @@ Their load is the tuples a task stores (copies count), their imbalance how far t
 
 with high = 80 % and low = 50 % as in A-DSP's Sec. 5.4. A plan fills tasks up to `fill` of V. The paper makes schemes
 for V itself, but a scheme that leaves a task above 80 % calls for another at once: the default is halfway between both.
+There are never fewer than `least` tasks, nor more than `most`.
 Volumes come from the report's samples (load/samples.py), or, while one grid has everything, from what it stores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,18 +25,24 @@ from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Grid
-from evenjoin.strategies.base import Layout
+from evenjoin.strategies.base import Layout, require
+
+HALVINGS = 12
+"""Steps of the search for a capacity, each of which makes a scheme."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """`task_capacity` is V, in stored tuples; `most` the largest number of tasks: beyond it V is exceeded evenly."""
+    """`task_capacity` is V, in stored tuples; `most` is the largest number of tasks: beyond it V is exceeded evenly;
+    `least` the smallest: below it tasks are filled evenly to less than V."""
 
     task_capacity: float = 1_000_000
     high: float = 0.8
     low: float = 0.5
     fill: float = 0.65
     most: int = 256
+    least: int = 1
 
     def __post_init__(self) -> None:
         wanted = {
@@ -41,11 +50,10 @@ class Sized:
             "high": ("above low and at most 1", self.low < self.high <= 1),
             "low": ("at least 0", self.low >= 0),
             "fill": ("above 0 and at most high", 0 < self.fill <= self.high),
-            "most": ("a whole number of at least 1", type(self.most) is int and self.most >= 1),
+            "least": ("a whole number of at least 1", type(self.least) is int and self.least >= 1),
+            "most": ("a whole number of at least `least`", type(self.most) is int and self.most >= self.least),
         }
-        for name, (what, fine) in wanted.items():
-            if not fine:
-                raise SpecError(f"{self.origin}: {name} must be {what}, not {getattr(self, name)!r}")
+        require(self, wanted)
 
     @property
     def origin(self) -> str:
@@ -78,8 +86,34 @@ class Sized:
         if not load.any():
             return 0.0
         over = float(load.max()) / (self.high * self.task_capacity)
-        under = self.low * self.task_capacity / float(load.mean()) if table.instances > 1 else 0.0
-        return max(over, under)
+        under = self.low * self.task_capacity / float(load.mean()) if self.may_shrink(table) else 0.0
+        return max(over, under, self.least / table.instances if table.instances < self.least else 0.0)
+
+    def may_shrink(self, table: RoutingTable) -> bool:
+        """Whether tasks that are too empty call for a plan."""
+        return table.instances > self.least
+
+    def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points) -> T:
+        """What `offer` makes for tasks of capacity `fill` * V; where that is more than `most` tasks or fewer than
+        `least`, for the smallest capacity that takes no more than those: as even as can be. `offer` gives the number of
+        tasks too, which falls as the capacity grows."""
+        wanted = self.fill * self.task_capacity
+        tasks, made = offer(wanted)
+        if self.least <= tasks <= self.most:
+            return made
+        bound = min(max(tasks, self.least), self.most)
+        low, high = (0.0, min(wanted, sum(volumes(points)))) if tasks < bound else (wanted, 2 * wanted)
+        while (found := offer(high))[0] > bound:
+            low, high = high, 2 * high
+        made = found[1]
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            tasks, offered = offer(middle)
+            if tasks > bound:
+                low = middle
+            else:
+                high, made = middle, offered
+        return made
 
 
 def one_grid(grid: Grid, origin: str) -> RoutingTable:

@@ -27,9 +27,10 @@ class Square(Sized):
         points = items.alive
         if not points:
             return None
-        capacity = self.fill * self.task_capacity
-        rows, columns = square_lines(*volumes(points), capacity)
-        while rows * columns > self.most:
-            capacity *= 1.1
-            rows, columns = square_lines(*volumes(points), capacity)
-        return fitted(table, [Area(None, Scheme(rows, columns))], points)
+        volume = volumes(points)
+
+        def offer(capacity: float) -> tuple[int, Scheme]:
+            scheme = Scheme(*square_lines(*volume, capacity))
+            return scheme.tasks, scheme
+
+        return fitted(table, [Area(None, self.made_for(offer, points))], points)

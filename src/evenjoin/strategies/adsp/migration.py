@@ -26,11 +26,10 @@ from evenjoin.placement.topology import WHOLE, Role
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """Side `side`'s tuples of a piece go from instance `source` to `target`; their number is `volume`."""
+class Discard:
+    """Instance `target` drops a piece of a side: `volume` tuples."""
 
     side: int
-    source: int
     target: int
     codes: Interval
     begin: int
@@ -39,15 +38,10 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Discard:
-    """Instance `target` drops a piece of a side."""
+class Copy(Discard):
+    """Instance `target` gets a piece of a side from instance `source`."""
 
-    side: int
-    target: int
-    codes: Interval
-    begin: int
-    end: int
-    volume: float
+    source: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,7 @@ def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> Migr
     for side in range(old.sides):
         for codes, begin, end, volume, before, after in _pieces(old, new, side, points):
             where = codes, begin, end, volume
-            copies += [Copy(side, before[0], target, *where) for target in after if target not in before]
+            copies += [Copy(side, target, *where, before[0]) for target in after if target not in before]
             discards += [Discard(side, target, *where) for target in before if target not in after]
     return MigrationPlan(_joined(copies), _joined(discards))
 

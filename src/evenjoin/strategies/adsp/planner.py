@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
-from evenjoin.errors import SpecError
 from evenjoin.load.adsp import Matrix, matrix_of
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
@@ -26,7 +25,7 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.adsp.areas import partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
 from evenjoin.strategies.adsp.mapping import Area, fitted
-from evenjoin.strategies.base import register
+from evenjoin.strategies.base import register, require
 from evenjoin.strategies.sized import Sized, volumes
 
 
@@ -39,18 +38,23 @@ class Adsp(Sized):
 
     def __post_init__(self) -> None:
         Sized.__post_init__(self)
-        if type(self.lines) is not int or self.lines < 2:
-            raise SpecError(f"adsp: lines must be a whole number of at least 2, not {self.lines!r}")
+        require(self, {"lines": ("a whole number of at least 2", type(self.lines) is int and self.lines >= 2)})
+
+    def may_shrink(self, table: RoutingTable) -> bool:
+        """The fewest tasks hold too much as well while they are one grid and could be areas: copies."""
+        grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
+        return grid or Sized.may_shrink(self, table)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         points = items.alive
         if not points:
             return None
-        capacity = self.fill * self.task_capacity
-        offers = self._offers(table, points, capacity)
-        while min(map(_tasks, offers)) > self.most:
-            capacity *= max((min(map(_tasks, offers)) / self.most) ** 0.5, 1.05)
+
+        def offer(capacity: float) -> tuple[int, list[list[Area]]]:
             offers = self._offers(table, points, capacity)
+            return min(map(_tasks, offers)), offers
+
+        offers = self.made_for(offer, points)
         fewest = min(map(_tasks, offers))
         tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
         return min(tables, key=lambda made: moved_volume(table, made, points))

@@ -26,7 +26,7 @@ from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, halves, register
+from evenjoin.strategies.base import Layout, halves, register, require
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.ism import CHOICES, ism
 from evenjoin.strategies.djb.s2sm import s2sm
@@ -47,13 +47,14 @@ class DJB:
     buckets: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.theta_max < 1:
-            raise SpecError(f"djb: theta_max={self.theta_max!r}: a number between 0 and 1 is needed")
-        if not 0 < self.aim <= 1:
-            raise SpecError(f"djb: aim={self.aim!r}: a number above 0, at most 1, is needed")
-        for name in ("tracked", "buckets"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < (name == "tracked"):
-                raise SpecError(f"djb: {name}={getattr(self, name)!r}: a whole number is needed")
+        tracked, buckets = self.tracked, self.buckets
+        wanted = {
+            "theta_max": ("a number between 0 and 1", 0 < self.theta_max < 1),
+            "aim": ("a number above 0 and at most 1", 0 < self.aim <= 1),
+            "tracked": ("a whole number of at least 1", type(tracked) is int and tracked >= 1),
+            "buckets": ("a whole number of at least 0", type(buckets) is int and buckets >= 0),
+        }
+        require(self, wanted)
 
     @property
     def origin(self) -> str:
