@@ -19,7 +19,17 @@ from evenjoin.bench import compare as module
 from evenjoin.bench.catalog import workload
 from evenjoin.bench.compare import NATIVE, Comparison, Plan, Run, Trace, compare, job_of, read_trace
 from evenjoin.bench.compare_plots import plots
-from evenjoin.bench.compare_report import COLUMNS, agreement, as_document, cells, page, save, show
+from evenjoin.bench.compare_report import (
+    COLUMNS,
+    agreement,
+    as_document,
+    cells,
+    main_table,
+    order_of_tasks,
+    page,
+    save,
+    show,
+)
 from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import Job, JobError, Outcome
 from evenjoin.bench.join_workload import Size
@@ -39,18 +49,9 @@ def outcome(system: str = "evenjoin", ms: float = 100.0, results: int = 4_000) -
 
 def run(name: str, measures: dict[str, tuple[float, ...]], *migrations: dict[str, Any]) -> Run:
     trace = Trace(
-        (5.0, 4.0, 1.5, 1.7),
-        measures,
-        ("even",) * 4,
-        migrations,
-        (10.0, 30.0),
-        (7, 21),
-        (5, 6),
-        (2,) * 4,
-        (8,) * 4,
-        (9,) * 4,
-        (),
-    )
+        (5.0, 4.0, 1.5, 1.7), measures, ("even",) * 4, migrations, (10.0, 30.0), (7, 21), (5, 6),
+        tasks=(2,) * 4, requests=(8,) * 4, stored=(9,) * 4, alive=(),
+    )  # fmt: skip
     return Run(name, outcome(), {"fastjoin": 2.2}.get(name), trace)
 
 
@@ -118,6 +119,48 @@ def test_files_are_json_plots_and_one_page_that_loads_nothing(tmp_path: Path) ->
     assert [entry["name"] for entry in saved["runs"]] == ["hash", "fastjoin", NATIVE]
     assert saved["runs"][1]["migrated"] == 1234
     assert saved["runs"][1]["trace"]["migrations"][0]["pause_ms"] == 40.0
+
+
+def sized(*tasks: tuple[int, ...]) -> Comparison:
+    """Runs named adsp, square, ... with these tasks a batch; 25, 50, 75 and 100 tuples are alive after each, V = 30."""
+    runs = []
+    for name, some in zip(("adsp", "square", "dynamic"), tasks, strict=False):
+        made = run(name, {name: (1.0,) * 4}, {**MOVED, "tuples": 10 * max(some)})
+        assert made.trace is not None
+        more = {"requests": (60, 60, 60, 120), "stored": (25, 50, 75, 100), "alive": (25, 50, 75, 100)}
+        runs.append(replace(made, trace=replace(made.trace, tasks=some, **more)))  # type: ignore[arg-type]
+    return Comparison(replace(workload("B_NCI", Size(100, 4)), capacity=30), 1, outcome("duckdb"), tuple(runs))
+
+
+def test_strategies_that_size_themselves_are_compared_by_tasks() -> None:
+    """A-DSP's measures: tasks, execution time, join requests a task, migration volume, resource cost."""
+    found = sized((1, 1, 2, 3), (1, 2, 4, 4), (1, 4, 4, 16))
+    columns, rows = main_table(found)
+    first = dict(zip(columns, rows[0], strict=True))
+    assert first == {
+        "": "adsp", "tasks mean": "1.8", "max": "3", "time s": "2.1", "rows/s": "476", "results/s": "1,905",
+        "requests/task": "48", "migrated": "30", "rebalances": "1", "pause ms": "40", "task s": "3", "tuple s": "95",
+    }  # fmt: skip
+    assert found.least_tasks() == (1, 1, 2, 3)
+    assert order_of_tasks(found).startswith(
+        "Tasks at every batch: adsp <= square <= dynamic holds. adsp takes at most 1.00"
+    )
+    assert "does not hold" in order_of_tasks(sized((1, 3, 3, 3), (1, 2, 4, 4)))
+    assert "at most 1.50 times" in order_of_tasks(sized((1, 1, 3, 3), (1, 2, 4, 4)))
+
+
+def test_their_page_has_the_tasks_and_the_migration_volume(tmp_path: Path) -> None:
+    """Two more pictures, and no table of imbalances."""
+    names = {path.name for path in save(sized((1, 1, 2, 3), (1, 2, 4, 4)), tmp_path)}
+    assert {"tasks.png", "migrated.png"} <= names
+    html = (tmp_path / "compare.html").read_text()
+    assert "tasks of 30 tuples" in html
+    assert "adsp &lt;= square holds" in html
+    assert "own measure" not in html
+    console = Console(record=True, width=160)
+    show(sized((1, 1, 2, 3), (1, 2, 4, 4)), console)
+    assert "adsp <= square holds" in console.export_text()
+    assert json.loads((tmp_path / "compare.json").read_text())["runs"][0]["tasks_cost"] == pytest.approx(2.6)
 
 
 def test_what_a_user_writes_is_escaped() -> None:

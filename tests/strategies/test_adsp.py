@@ -18,7 +18,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement import EVERYTHING, Buckets, Grid, Ranges, Reach, Region, RoutingTable, check, diff
 from evenjoin.placement.pieces import moved_volume, overlap, stored_volume
 from evenjoin.placement.topology import WHOLE, even_division
-from evenjoin.strategies import Adsp, resolve
+from evenjoin.strategies import Adsp, Square, resolve
 from evenjoin.strategies.adsp.areas import dichotomy, partition
 from evenjoin.strategies.adsp.cells import Scheme, cells, varietal_tasks
 from evenjoin.strategies.adsp.mapping import Area, aligned, fitted, mapped
@@ -312,9 +312,26 @@ def test_the_number_of_tasks_has_a_limit():
     made, _, items = planned(strategy, replace(strategy.initial(2, 2, "shared"), reach=Reach(-9, 9)), points)
     assert check(made).instances <= 12
     assert strategy.load(items, made).max() > 10
+    assert strategy.imbalance(items, made) <= 1  # as even as can be: not planned again after every batch
 
 
-@pytest.mark.parametrize("wrong", ["task_capacity=0", "high=0.4", "fill=0.9", "lines=1", "most=0"])
+@pytest.mark.parametrize("kind", [Adsp, Square])
+def test_there_are_never_fewer_tasks_than_least(kind):
+    """With room for everything in one task, `least` of them share it evenly; and then nothing more is planned."""
+    strategy = kind(task_capacity=100_000, least=4, most=8)
+    points = (sampled(np.random.default_rng(1), 900), sampled(np.random.default_rng(2), 900))
+    start = replace(strategy.initial(4, 2, "shared"), reach=Reach(-9, 9))
+    made, _, items = planned(strategy, start, points)
+    load = strategy.load(items, check(made))[0]
+    assert made.instances == 4
+    assert load.max() <= 1.3 * load.mean()
+    if kind is Adsp:
+        assert made.ranged
+        assert load.sum() < 0.7 * strategy.load(items, start).sum()
+    assert strategy.imbalance(items, made) <= 1
+
+
+@pytest.mark.parametrize("wrong", ["task_capacity=0", "high=0.4", "fill=0.9", "lines=1", "most=0", "least=0"])
 def test_settings_that_make_no_sense(wrong):
     """Refused when the strategy is named."""
     with pytest.raises(SpecError, match="adsp: "):

@@ -2,8 +2,8 @@
 
 Reading order: ``workloads`` (the streams), ``jobs`` (one run of one system in its own process), ``peers`` and ``ours``
 (the systems), ``run`` (the command), ``report`` (the table and the JSON file). Strategies against each other:
-``skewed`` (the papers' streams), ``compare``, ``compare_report`` and ``compare_plots``; ``planners`` times
-planning alone.
+``join_workload``, ``skewed``, ``tpch``, ``bands`` and ``catalog`` (the papers' streams), ``compare``,
+``compare_report`` and ``compare_plots``; ``planners`` times planning alone.
 
 Nothing in the engine imports this folder.
 """

@@ -27,7 +27,9 @@ from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Grid
 from evenjoin.strategies.base import Layout, require
 
-HALVINGS = 12
+EVEN = 1.25
+"""Fullest over mean above which the most tasks there may be are worth another plan."""
+HALVINGS = 6
 """Steps of the search for a capacity, each of which makes a scheme."""
 T = TypeVar("T")
 
@@ -86,6 +88,8 @@ class Sized:
         if not load.any():
             return 0.0
         over = float(load.max()) / (self.high * self.task_capacity)
+        if table.instances >= self.most:  # no more tasks to be had: what can be had is that they are even
+            over = min(over, float(load.max() / load.mean()) / EVEN)
         under = self.low * self.task_capacity / float(load.mean()) if self.may_shrink(table) else 0.0
         return max(over, under, self.least / table.instances if table.instances < self.least else 0.0)
 
