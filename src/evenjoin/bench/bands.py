@@ -133,11 +133,12 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
         condition,
         ("a.id AS a_id", "b.id AS b_id"),
         event_time=None,
+        band={"stock": ("cents", 1), "ratio": ("code", 20)}.get(name),
         capacity=capacity,
     )
     if isinstance(streams, Posts):
         return found
-    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds")
+    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds", reach_us=60_000_000)
 
 
 def _times(batch: int, rows: int, rng: np.random.Generator) -> pa.Array:

@@ -209,6 +209,7 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
         watermark=plan.workload.watermark,
         strategy=system if ours else "hash",
         options=options,
+        band=plan.workload.band if system == "duckdb" else None,
         reach_us=plan.workload.reach_us,
     )
 

@@ -50,7 +50,7 @@ class Job:
     strategy: str = "hash"
     source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
     options: dict[str, Any] = field(default_factory=dict)  # of EvenJoin's join, beyond the above
-    band: tuple[str, int] | None = None  # column and size of a band |r.column - l.column| <= size, for a rewrite
+    band: tuple[str, int] | None = None  # column and size: |r.column - l.column| <= size holds for all results
     reach_us: int = 0  # rows further apart in event time never match; 0: not known. DuckDB's join is slow without it
 
 

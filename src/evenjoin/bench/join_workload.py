@@ -63,6 +63,7 @@ class JoinWorkload:
     event_time: str | None = "ts"  # None: the whole history joins
     watermark: str = ""
     reach_us: int = 0  # rows further apart in event time never match; 0: not known
+    band: tuple[str, int] | None = None  # rows whose whole numbers in this column are further apart never match
     capacity: int | None = None  # stored tuples a task has room for: strategies size themselves. None: fixed size
 
     @property

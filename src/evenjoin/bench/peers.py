@@ -107,12 +107,14 @@ def run_duckdb(job: Job) -> Outcome:
 
 
 def count_query(job: Job, left: str, right: str) -> str:
-    """SQL that counts the pairs of two tables. Rows that match lie in the same slice of event time or in neighbours:
-    with the slice as a key, a hot key's rows meet those near in time, not those of the whole run."""
+    """SQL that counts the pairs of two tables. Rows that match are at most a band's size or the reach in event time
+    apart, so they lie in the same slice of it or in neighbours: with the slice as a key, a hot key's rows meet those
+    near them, not those of the whole run."""
     one, two = job.folders
-    if not job.reach_us:
+    if job.band is None and not job.reach_us:
         return f"SELECT count(*) FROM {left} {one} JOIN {right} {two} ON {job.condition}"
-    slice_of = f"epoch_us({job.event_time}) // {job.reach_us}"
+    column, size = job.band or (f"epoch_us({job.event_time})", job.reach_us)
+    slice_of = f"{column} // {size}"
     return (
         f"SELECT count(*) FROM (SELECT *, {slice_of} AS _slice FROM {left}) {one} "
         f"JOIN (SELECT *, {slice_of} + unnest([-1, 0, 1]) AS _slice FROM {right}) {two} "
