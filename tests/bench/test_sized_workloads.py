@@ -11,7 +11,7 @@ import evenjoin
 from evenjoin.bench import bands, tpch
 from evenjoin.bench.bands import EACH, RATIOS
 from evenjoin.bench.catalog import NAMES, workload
-from evenjoin.bench.compare import Plan, job_of, read_trace
+from evenjoin.bench.compare import Plan, fewest, job_of, read_trace
 from evenjoin.bench.jobs import Job
 from evenjoin.bench.join_workload import JoinWorkload, Size
 from evenjoin.bench.peers import run_duckdb
@@ -104,6 +104,11 @@ def test_the_same_seed_gives_the_same_batches() -> None:
     for name in (*tpch.NAMES, *bands.NAMES):
         one, two, other = (sides_of(workload(name, Size(300, 2, seed))) for seed in (7, 7, 8))
         assert one == two != other
+
+
+@pytest.mark.parametrize(("strategy", "least"), [("random", 1), ("adsp", 1), ("contrand(groups=6)", 6)])
+def test_a_strategy_starts_with_the_fewest_instances_it_can(strategy: str, least: int) -> None:
+    assert fewest(strategy) == least
 
 
 def test_the_catalog_knows_all() -> None:

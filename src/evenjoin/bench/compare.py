@@ -33,6 +33,7 @@ from evenjoin.bench.jobs import Job, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
 from evenjoin.commit.log import Commit, CommitLog
+from evenjoin.errors import SpecError
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
@@ -195,8 +196,8 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
     ours = system not in (NATIVE, "duckdb")
     options: dict[str, Any] = {"track": TRACK} if ours and not resolve(system).tracked else {}
     if ours and plan.workload.capacity is not None:
-        sizes = {"instances": "auto", "task_capacity": plan.workload.capacity, "max_instances": MOST}
-        options |= {**sizes, "scale_out": 1.0, "scale_to": 1.0, "cooldown": 0}
+        sizes = {"instances": "auto", "task_capacity": plan.workload.capacity, "scale_out": 1.0, "scale_to": 1.0}
+        options |= {**sizes, "min_instances": fewest(system), "max_instances": MOST, "cooldown": 0}
     return Job(
         "evenjoin" if ours else "spark-hdfs" if system == NATIVE else "duckdb",
         sides,
@@ -212,6 +213,17 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
         band=plan.workload.band if system == "duckdb" else None,
         reach_us=plan.workload.reach_us,
     )
+
+
+def fewest(strategy: str) -> int:
+    """The fewest instances a strategy can start with."""
+    for instances in range(1, MOST):
+        try:
+            resolve(strategy).initial(instances, 2, "shared")
+        except SpecError:
+            continue
+        return instances
+    return MOST
 
 
 def _best(plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: Watch) -> Run:
