@@ -109,11 +109,12 @@ def test_random_joins_as_duckdb_while_schemes_change(seed, strategy):
     cuts = {a: np.sort(random.integers(0, t.num_rows, 6)).tolist() for a, t in data.items()}
     on, folder, found, tables = random_condition(random), MemoryFolder(), Counter(), set()
     for half in (range(4), range(4, 7)):
-        options = {"task_capacity": float(random.integers(250, 600)), "max_instances": 24, "min_instances": len(half)}
+        options = {"task_capacity": float(random.integers(250, 600)), "max_instances": 40, "min_instances": len(half)}
         with evenjoin.local(
             SIDES, on, select=["l.id AS a", "r.id AS b"], strategy=strategy, instances="auto", checkpoint=folder,
             cooldown=0, min_gain=0, min_work=0, **options,
         ) as join:  # fmt: skip
+            tables.add(join.table().regions)
             for n in half:
                 ends = {a: (([0, *cut])[n], ([*cut, data[a].num_rows])[n]) for a, cut in cuts.items()}
                 found += multiset(join.process({a: data[a].slice(i, j - i) for a, (i, j) in ends.items()}))

@@ -30,6 +30,7 @@ from evenjoin.bench.jobs import Job, JobTimeout, Outcome, System, run_job
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.session import cores
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
+from evenjoin.cli.draw import open_console
 from evenjoin.errors import EvenJoinError
 
 CONDITION = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
@@ -97,7 +98,7 @@ def main(
     skip_ours: bool,
 ) -> None:  # fmt: skip
     """Measure EvenJoin against Spark's own stream-stream join; save a table and one JSON file per workload."""
-    console = Console()
+    console = open_console()
     reports = []
     for name in names or WORKLOADS:
         workload = scaled(WORKLOADS[name], scale)

@@ -24,11 +24,9 @@ from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
 from evenjoin.cli.demo import progress
+from evenjoin.cli.draw import open_console
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
-
-PLAIN_WIDTH = 150
-"""Columns of a table that nobody looks at in a terminal: wide enough for all of them."""
 
 KEYED, SIZED = "hash,fastjoin,djb,lsstream", "adsp,square,dynamic"
 EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 on, and with
@@ -63,9 +61,7 @@ def compare(
     systems = (*_strategies(strategies or default, instances), *((NATIVE,) if native else ()))
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
+    console = open_console()
     size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
     console.print(f"[bold]{name}[/]: {found.batches} batches, {size}, {', '.join(systems)}")
     with _bars(console, found.batches, len(systems) * repeat) as watch:

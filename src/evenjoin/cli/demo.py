@@ -24,7 +24,7 @@ from rich.syntax import Syntax
 from evenjoin.bench.ride_hailing import Day, cell_name
 from evenjoin.bench.session import cores, open_session, quietly
 from evenjoin.bench.workloads import write_batches
-from evenjoin.cli.draw import imbalance, instances_table, keys_table
+from evenjoin.cli.draw import imbalance, instances_table, keys_table, open_console
 from evenjoin.cli.history import heaviest, instance_totals, read_history
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
@@ -74,7 +74,7 @@ def demo(out: Path | None, strategy: str, instances: int, scale: float, batches:
         raise click.BadParameter(f"{out} is not empty; name a new folder", param_hint="'--out'")
     folder = (out or Path(tempfile.mkdtemp(prefix="evenjoin-demo-"))).resolve()
     day = Day(orders=max(1, round(160_000 * scale)), tracks=max(1, round(480_000 * scale)), batches=batches, seed=seed)
-    run(Plan(day, folder, strategy, instances), Console())
+    run(Plan(day, folder, strategy, instances), open_console())
 
 
 def run(plan: Plan, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Bars, tables and numbers for the terminal. Pure: values in, rich renderables out."""
+"""Bars, tables and numbers for the terminal: values in, rich renderables out; and the terminal itself."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from evenjoin.cli.history import InstanceTotal, KeyTotal
 
-BAR = 28
+BAR = 20
+PLAIN_WIDTH = 150
+"""Columns where nobody looks at a terminal (a pipe, a file): wide enough for every table."""
+
+
+def open_console() -> Console:
+    """The terminal, or a wide page where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
 
 
 def bar(value: float, top: float, width: int = BAR) -> str:

@@ -13,10 +13,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, plain_table, size
+from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, open_console, plain_table, size
 from evenjoin.cli.history import History, heaviest, instance_totals, read_history, verify_segments
 from evenjoin.commit.log import Commit
 from evenjoin.placement.table import Keys
@@ -41,7 +40,7 @@ def inspect(
     if as_json:
         click.echo(json.dumps(as_document(checkpoint, history, batches, show_keys, verified), indent=2))
         return
-    console = Console()
+    console = open_console()
     console.print(summary(history), highlight=False)
     if history.last is None:
         console.print("No batch is committed yet.")
