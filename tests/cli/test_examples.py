@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,12 @@ def test_the_embedded_engine_joins_views_with_clicks() -> None:
 
 
 @pytest.mark.spark
-def test_ride_hailing_writes_what_it_counts(tmp_path: Path) -> None:
-    """The number printed is the number of rows in the output."""
-    told = int(run("ride_hailing.py", str(tmp_path / "rides")).split()[0].replace(",", ""))
+def test_ride_hailing_writes_what_it_counts(tmp_path: Path, spark, monkeypatch, capsys) -> None:
+    """The number printed is the number of rows in the output. It gets the session that is there."""
+    monkeypatch.setattr(sys, "argv", ["ride_hailing.py", str(tmp_path / "rides")])
+    runpy.run_path(str(EXAMPLES / "ride_hailing.py"), run_name="__main__")
+    spark.sparkContext.setLogLevel("FATAL")
+    told = int(capsys.readouterr().out.split()[0].replace(",", ""))
     assert ds.dataset(tmp_path / "rides" / "joined", partitioning="hive").count_rows() == told > 0
 
 
