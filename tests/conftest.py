@@ -9,7 +9,7 @@ import pytest
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""Short runs: a JVM that compiles little is a fifth faster here, and leaves the second core alone."""
+"""Short runs: a JVM that compiles little is a sixth faster here, and leaves the second core alone."""
 
 
 @pytest.hookimpl(tryfirst=True)

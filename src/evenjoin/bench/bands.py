@@ -7,14 +7,16 @@
                 each for a few batches; a narrow band over the last minute                              A-DSP 5.4.2
     ratio-all   the same, fewer rows, with a band so wide that each tuple meets all; few results: weights must be near
 
-`social` joins its whole history, the others what is at most a minute apart: a batch covers SPAN of event time.
-Invariant: the same value gives the same batches; any batch can be made alone (a price's walk is drawn whole).
+`social` and `social-all` join their whole history, the others what is at most a minute apart: a batch covers SPAN_US of
+event time. In a self-join both sides are the same rows.
+Invariant: the same value gives the same batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +30,6 @@ def _within(column: str, size: int | str) -> str:
     return f"b.{column} BETWEEN a.{column} - {gap} AND a.{column} + {gap}"
 
 
-NAMES = ("social", "social-all", "stock", "ratio", "ratio-all")
 SPAN_US = 30_000_000
 MINUTE = _within("ts", "1 MINUTE")
 DAYS, SYMBOLS, CODES = 365, 200, 1_000_000
@@ -109,36 +110,37 @@ class ChangingRatio:
             yield pa.table({"id": ids, "ts": _times(batch, rows, rng), "code": code, "weight": weight})
 
 
-JOINS: dict[str, tuple[Posts | Ticks | ChangingRatio, str, int]] = {  # streams, condition, V
-    "social": (Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", 9_000),
-    "social-all": (Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", 16_000),
-    "stock": (Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", 40_000),
-    "ratio": (ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000),
-    "ratio-all": (
-        ChangingRatio(3_000),
-        f"{_within('code', CODES)} AND {MINUTE} AND abs(a.weight - b.weight) <= 0.001",
-        5_000,
+def _join(name: str, streams: Posts | Ticks | ChangingRatio, condition: str, **more: Any) -> JoinWorkload:
+    return JoinWorkload(name, streams, ("a", "b"), condition, ("a.id AS a_id", "b.id AS b_id"), **more)
+
+
+HISTORY: dict[str, Any] = {"event_time": None}
+TIMED: dict[str, Any] = {"watermark": f"{SPAN_US // 2_000} milliseconds", "reach_us": 60_000_000}
+JOINS = (
+    _join("social", Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", capacity=9_000, **HISTORY),
+    _join(
+        "social-all", Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", capacity=16_000,
+        **HISTORY,
     ),
-}
+    _join(
+        "stock", Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", band=("cents", 1),
+        capacity=40_000, **TIMED,
+    ),
+    _join("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", band=("code", 20), capacity=20_000, **TIMED),
+    _join(
+        "ratio-all", ChangingRatio(3_000),
+        f"{_within('code', CODES)} AND {MINUTE} AND abs(a.weight - b.weight) <= 0.001", capacity=5_000, **TIMED,
+    ),
+)  # fmt: skip
+NAMES = tuple(join.name for join in JOINS)
 
 
 def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
-    streams, condition, capacity = JOINS[name]
+    found = JOINS[NAMES.index(name)]
+    streams: Any = found.streams
     rows, batches = size.rows or streams.rows_per_batch, size.batches or streams.batches
-    found = JoinWorkload(
-        name,
-        replace(streams, rows_per_batch=rows, batches=batches, seed=size.seed),
-        ("a", "b"),
-        condition,
-        ("a.id AS a_id", "b.id AS b_id"),
-        event_time=None,
-        band={"stock": ("cents", 1), "ratio": ("code", 20)}.get(name),
-        capacity=capacity,
-    )
-    if isinstance(streams, Posts):
-        return found
-    return replace(found, event_time="ts", watermark=f"{SPAN_US // 2_000} milliseconds", reach_us=60_000_000)
+    return replace(found, streams=replace(streams, rows_per_batch=rows, batches=batches, seed=size.seed))
 
 
 def _times(batch: int, rows: int, rng: np.random.Generator) -> pa.Array:

@@ -1,4 +1,7 @@
-"""The workloads of ``evenjoin compare`` by name, from the modules that make them."""
+"""The workloads of ``evenjoin compare`` by name, from the modules that make them.
+
+Invariant: a name means one workload, and what no module knows is refused with all the names there are.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ All join their whole history. The papers "adjust the data sets with different de
 under zipf", z = 1 by default, and do not say how: here every lineitem's suppkey or orderkey is drawn anew, key number r
 (in a random order) with probability r^-z. Rows come in random order, each side's in equal batches.
 
+Invariant: the same value gives the same batches, and every key drawn is one of the table it refers to.
 Not here: the other operators of the queries (aggregates, the third table of Q3 but for its filter).
 """
 

@@ -45,8 +45,7 @@ class Dynamic(Sized):
         row, column = rows / grid.rows, columns / grid.columns
         uneven = [row / (2 * column)] if column and grid.columns > 1 else []
         uneven += [column / (2 * row)] if row and grid.rows > 1 else []
-        few = self.least / table.instances if 4 * table.instances <= self.most else 0.0
-        return max((row + column) / (self.task_capacity / 2), *uneven, few if few > 1 else 0.0)
+        return max((row + column) / (self.task_capacity / 2), *uneven, self.too_few(table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         points, grid = items.alive, table.regions[0].topology

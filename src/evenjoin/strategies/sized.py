@@ -91,7 +91,11 @@ class Sized:
         if table.instances >= self.most:  # no more tasks to be had: what can be had is that they are even
             over = min(over, float(load.max() / load.mean()) / EVEN)
         under = self.low * self.task_capacity / float(load.mean()) if self.may_shrink(table) else 0.0
-        return max(over, under, self.least / table.instances if table.instances < self.least else 0.0)
+        return max(over, under, self.too_few(table))
+
+    def too_few(self, table: RoutingTable) -> float:
+        """Above 1 if there are fewer tasks than `least`, else 0."""
+        return self.least / table.instances if table.instances < self.least else 0.0
 
     def may_shrink(self, table: RoutingTable) -> bool:
         """Whether tasks that are too empty call for a plan."""
