@@ -24,7 +24,7 @@ class Capricious:
     names: tuple[str, ...]
     seed: int = 0
 
-    origin, threshold, tracked = "capricious", -1.0, 0
+    origin, threshold, alert, tracked = "capricious", -1.0, -1.0, 0
 
     def initial(self, instances, sides, layout):
         return resolve("djb").initial(instances, sides, layout)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from evenjoin.errors import SpecError
-from evenjoin.placement import Biclique, Buckets, check
+from evenjoin.placement import Biclique, Buckets, check, place
 from evenjoin.strategies import ContRand, Hash, Random, resolve, strategies
 
 
@@ -16,15 +17,15 @@ def units(table):
 
 
 TABLES = [
-    (Hash(), 3, "shared", {(0,): ((0,), (0,)), (1,): ((1,), (1,)), (2,): ((2,), (2,))}),
-    (Hash(), 1, "shared", {(0,): ((0,), (0,))}),
-    (Hash(), 4, "split", {(0,): ((0,), (2,)), (1,): ((1,), (3,))}),
-    (Hash(), 2, "split", {(0,): ((0,), (1,))}),
+    (Hash(), 2, "shared", {(0, 1, 2, 3): ((0,), (0,)), (4, 5, 6, 7): ((1,), (1,))}),
+    (Hash(), 1, "shared", {(0, 1, 2, 3): ((0,), (0,))}),
+    (Hash(), 4, "split", {(0, 1, 2, 3): ((0,), (2,)), (4, 5, 6, 7): ((1,), (3,))}),
+    (Hash(), 2, "split", {(0, 1, 2, 3): ((0,), (1,))}),
     (
         Hash(), 5, "split",  # two units for side 0, three for side 1: buckets for both to divide evenly
         {
-            (0,): ((0,), (2,)), (1,): ((1,), (3,)), (2,): ((0,), (4,)),
-            (3,): ((1,), (2,)), (4,): ((0,), (3,)), (5,): ((1,), (4,)),
+            (0, 1, 2, 3): ((0,), (2,)), (4, 5): ((0,), (3,)),
+            (6, 7): ((1,), (3,)), (8, 9, 10, 11): ((1,), (4,)),
         },
     ),
     (Random(), 3, "shared", {(0,): ((0, 1, 2), (0, 1, 2))}),
@@ -44,7 +45,7 @@ def test_initial_table(strategy, instances, layout, expected):
     """Which units each bucket has; the table is complete, and nothing is planned."""
     table = check(strategy.initial(instances, 2, layout))
     assert units(table) == expected
-    assert (table.version, table.instances, table.buckets) == (0, instances, len(expected))
+    assert (table.version, table.instances, table.buckets) == (0, instances, sum(map(len, expected)))
     assert table.origin == f"{strategy.origin}/{layout}"
     assert strategy.plan(None, None, table) is None
 
@@ -112,3 +113,17 @@ def test_what_is_not_a_strategy_is_refused(strategy, says):
     """With the names that exist, or the setting that does not."""
     with pytest.raises(SpecError, match=says):
         resolve(strategy).initial(4, 2, "shared")
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize("instances", [2, 3, 5, 8])
+def test_keyed_strategies_start_from_the_same_places(instances, layout):
+    """Whatever their number of buckets: a checkpoint that goes on under another of them moves nothing."""
+    codes, u = np.arange(-3000, 3000), np.zeros(6000, np.uint32)
+    names = ("hash", "fastjoin", "djb", "djb(buckets=50)", "lsstream", "lsstream(partitions=300)", "readj")
+    tables = [check(resolve(name).initial(instances, 2, layout)) for name in names]
+    assert len({table.buckets for table in tables}) > 1
+    for side in (0, 1):
+        places = [place(table, side, codes, u) for table in tables]
+        for other in places[1:]:
+            assert all(np.array_equal(one, two) for one, two in zip(places[0], other, strict=True))

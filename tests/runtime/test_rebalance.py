@@ -39,6 +39,10 @@ class Told(Static):
         return self.limit
 
     @property
+    def alert(self) -> float:
+        return self.limit
+
+    @property
     def tracked(self) -> int:
         return 8
 

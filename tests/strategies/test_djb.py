@@ -59,15 +59,15 @@ def test_h1_moves_buckets_after_keys():
     """No key is known, so a whole bucket moves; with a known key that suffices, the bucket stays."""
     table = DJB(buckets=4).initial(2, 2, "shared")
     keys = lefts(k3=40, k1=20, k4=20)
-    assert [bucket.units[0] for bucket in map(Edit(table).bucket, range(4))] == [(0,), (1,), (0,), (1,)]
+    assert [bucket.units[0] for bucket in map(Edit(table).bucket, range(4))] == [(0,), (0,), (1,), (1,)]
     draft = draft_of(table, keys, heavy=0)
     assert draft.load.tolist() == [[120, 40]]
     move_out(draft, 0, 0, None)
     assert agrees(draft) == [[80, 80]]
-    assert (records(draft.table()), draft.edit.bucket(2).units) == (set(), ((1,), (1,)))
+    assert (records(draft.table()), draft.edit.bucket(1).units) == (set(), ((1,), (1,)))
     known = draft_of(table, keys)
     move_out(known, 0, 0, None)
-    assert (agrees(known), records(known.table())) == ([[80, 80]], {1})
+    assert (agrees(known), records(known.table())) == ([[80, 80]], {4})
 
 
 def test_h2_splits_a_key_that_fits_nowhere():
@@ -153,7 +153,8 @@ def hot_key(times):
 
 
 def test_a_hot_key_is_split_and_merged_back_when_it_cools():
-    """Bigger than any unit may be it is spread by weight; cooled, it fits its home, and its record is cleared."""
+    """Bigger than any unit may be it is spread by weight; cooled, it fits its home, which has little else, and its
+    record is cleared."""
     djb = DJB()
     table = djb.initial(4, 2, "shared")
     report = counted(table, hot_key(5))
@@ -161,8 +162,9 @@ def test_a_hot_key_is_split_and_merged_back_when_it_cools():
     assert djb.imbalance(items_of(report, table), table) > 1
     assert djb.imbalance(items_of(report, table), split) <= 0.2
     assert max(len(units) for units in Edit(split).units(3).units) > 1
-    cool = {**hot_key(0), 3: (1, 1, 1, 1, 1, 1)}
-    draft = draft_of(split, cool)
+    home = Edit(table).home(3)
+    cool = {code: count for code, count in hot_key(0).items() if Edit(table).home(code) != home}
+    draft = draft_of(split, {**cool, 3: (9, 9, 9, 9, 9, 9)})
     ism(draft, 0, CHOICES[0])
     assert 3 not in records(draft.table())
     agrees(draft)
@@ -205,14 +207,14 @@ def test_a_side_keeps_its_last_unit():
 
 
 def test_a_unit_that_changes_sides_leaves_its_split_keys():
-    """Key 3 of side 1 is split over units 2 and 3; when 3, the lighter, changes sides, 2 has all of it."""
+    """Key 3 of side 1 is split over units 2 and 3; when 2, the lighter, changes sides, 3 has all of it."""
     edit = Edit(DJB(buckets=12).initial(4, 2, "split"))
     edit.move_key(3, 1, (2, 3), (0.4, 0.6))
     draft = draft_of(edit.table(), dict.fromkeys(range(40), (10, 10, 50, 50, 400, 4)))
     assert s2sm(draft)
-    assert draft.edit.units(3).units[1] == (2,)
-    assert not (draft.shares[1][:, [0, 1, 3]] > 0).any()
-    assert draft.hosts.tolist() == [[True, True, False, True], [False, False, True, False]]
+    assert draft.edit.units(3).units[1] == (3,)
+    assert not (draft.shares[1][:, [0, 1, 2]] > 0).any()
+    assert draft.hosts.tolist() == [[True, True, True, False], [False, False, False, True]]
 
 
 @pytest.mark.parametrize("layout", ["shared", "split"])
@@ -282,14 +284,14 @@ def test_nothing_is_planned_within_bounds():
 
 @pytest.mark.parametrize("instances", [1, 2, 3, 5, 8, 15])
 def test_initial_table(instances):
-    """Eight buckets or more per unit, as evenly as the sides' units allow, in both layouts."""
+    """Four buckets or more per unit, as evenly as the sides' units allow, in both layouts."""
     for layout in ("shared", "split") if instances > 1 else ("shared",):
         table = check(DJB().initial(instances, 2, layout))
         assert table.origin == f"djb/{layout}"
         held = [[b.units[side][0] for b in map(Edit(table).bucket, range(table.buckets))] for side in (0, 1)]
         for side in held:
             _, counts = np.unique(side, return_counts=True)
-            assert counts.min() == counts.max() >= 8
+            assert counts.min() == counts.max() >= 4
         assert (set(held[0]) & set(held[1]) == set()) == (layout == "split")
 
 
@@ -312,9 +314,8 @@ def test_settings_that_make_no_sense(text):
 
 
 def test_too_few_buckets():
-    """A unit without a bucket would have no work."""
-    with pytest.raises(SpecError, match="at least 8 buckets"):
-        DJB(buckets=4).initial(8, 2, "shared")
+    """A unit without a bucket would have no work: there are as many as units then."""
+    assert DJB(buckets=4).initial(8, 2, "shared").buckets == 8
 
 
 counts_of_keys = st.dictionaries(

@@ -16,6 +16,7 @@ from evenjoin.load.items import Items
 from evenjoin.placement import Keys, check
 from evenjoin.spec import build_spec
 from evenjoin.strategies import FastJoin, resolve
+from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.testing import brute_force, multiset
 
@@ -83,8 +84,8 @@ PLANS = {
 @pytest.mark.parametrize(("instances", "moved", "keys", "rest", "expected"), PLANS.values(), ids=PLANS)
 def test_plan(instances, moved, keys, rest, expected):
     """Keys and remainders by bucket, one bucket a unit, and the routing table that comes of it (None: no plan)."""
-    strategy = FastJoin()
-    edit = Edit(strategy.initial(instances, 2, "shared"))
+    strategy = FastJoin(aim=1)
+    edit = Edit(hash_table("fastjoin", instances, instances, 2, "shared"))
     for key, units in moved.items():
         edit.move_key(key, 0, units)
     table, items = edit.table(), items_from(keys, rest, instances)
@@ -100,7 +101,7 @@ def test_plan(instances, moved, keys, rest, expected):
 def test_loads_are_by_side():
     """L of each unit, nothing where an instance hosts no unit of the side; LI is the worse monitor's."""
     strategy = FastJoin()
-    table = strategy.initial(4, 2, "split")
+    table = hash_table("fastjoin", 2, 4, 2, "split")
     items = items_from([], [(3, 4, 5, 6), (2, 1, 10, 9)], 2)
     assert np.array_equal(
         strategy.load(items, table), [[12, 2, np.nan, np.nan], [np.nan, np.nan, 30, 90]], equal_nan=True
@@ -129,18 +130,18 @@ def situations(draw):
 @settings(max_examples=200, deadline=None)
 @given(situations(), st.sampled_from(["greedyfit", "safit"]), st.sampled_from([1.1, 2.2]))
 def test_what_is_planned_is_valid_and_evener(situation, selector, theta):
-    """It passes check; no monitor's LI rises and one sinks that was above theta; other sides' units stay."""
+    """It passes check; no monitor's LI rises and one sinks that called for it; other sides' units stay."""
     table, items = situation
     strategy = FastJoin(theta=theta, selector=selector)
     planned = strategy.plan(None, items, table)
-    if strategy.imbalance(items, table) <= theta:
+    if strategy.imbalance(items, table) <= strategy.alert:
         assert planned is None
     if planned is None:
         return
     assert check(planned).version == table.version + 1
     before, after = ([imbalance(load[~np.isnan(load)]) for load in strategy.load(items, t)] for t in (table, planned))
     assert all(new <= old * (1 + 1e-9) for old, new in zip(before, after, strict=True))
-    assert any(new < old > theta for old, new in zip(before, after, strict=True))
+    assert any(new < old > strategy.alert for old, new in zip(before, after, strict=True))
     assert set(routed(planned)) <= set(items.code[items.is_key].tolist()) | set(routed(table))
 
 
@@ -194,10 +195,22 @@ def test_a_skewed_join_migrates_and_loses_nothing(kind, strategy, layout):
 
 
 def test_settings_by_name():
-    """The defaults are the paper's; the name takes them as text."""
-    assert resolve("fastjoin") == FastJoin(theta=2.2, selector="greedyfit", theta_gap=0.0, tracked=128, seed=0)
+    """The defaults are the paper's, but for the aim; the name takes them as text."""
+    assert resolve("fastjoin") == FastJoin(theta=2.2, selector="greedyfit", theta_gap=0.0, tracked=128, seed=0, aim=0.5)
     assert resolve("fastjoin(theta=3, selector=safit, seed=7)") == FastJoin(3, "safit", seed=7)
-    assert FastJoin(theta=3.0).threshold == 3.0
+    assert FastJoin(theta=3.0).threshold == FastJoin(theta=3.0, aim=1).alert == 3.0
+    assert (FastJoin(theta=3.0).bounds.goal, FastJoin(theta=3.0).alert) == (2.0, 2.5)
+
+
+def test_a_plan_is_called_for_before_theta_is_crossed_and_goes_on_to_the_aim():
+    """LI 2 of 2.2: the paper would wait. Aiming half way, at 1.6, a plan is called for above 1.9; the keys that bring
+    LI below 1.6 move, and below the alert nothing does."""
+    table = hash_table("fastjoin", 2, 2, 2, "shared")
+    items = items_from(in_bucket(0, *[(1, 1)] * 5), [(15, 15, 0, 0), (10, 20, 0, 0)], 2)
+    assert FastJoin().imbalance(items, table) == 2.0
+    assert FastJoin(aim=1).plan(None, items, table) is None
+    assert FastJoin().imbalance(items, FastJoin().plan(None, items, table)) <= FastJoin().bounds.goal == 1.6
+    assert FastJoin(theta=2.4).plan(None, items, table) is None
 
 
 @pytest.mark.parametrize(
@@ -208,6 +221,8 @@ def test_settings_by_name():
         ("fastjoin(theta=nan)", "above 1"),
         ("fastjoin(theta=much)", "above 1"),
         ("fastjoin(theta_gap=-1)", "at least 0"),
+        ("fastjoin(aim=0)", "at most 1"),
+        ("fastjoin(aim=1.5)", "at most 1"),
         ("fastjoin(tracked=0)", "tracked=0: a whole number of at least 1"),
         ("fastjoin(seed=0.5)", "seed=0.5: a whole number"),
         ("fastjoin(gamma=1)", "gamma"),

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenjoin.bench.join_workload import OWN, JoinWorkload, Size
+from evenjoin.bench.join_workload import OWN, SEED, JoinWorkload, Size
 from evenjoin.bench.workloads import EPOCH_US, draw, zipf_weights
 
 
@@ -45,7 +45,7 @@ class Posts:
     rows_per_batch: int = 3_000
     batches: int = 12
     z: float = 1.0
-    seed: int = 7
+    seed: int = SEED
 
     def side(self, number: int) -> Iterator[pa.Table]:
         first = np.datetime64("2026-01-01", "D").astype(np.int64)
@@ -70,7 +70,7 @@ class Ticks:
 
     rows_per_batch: int = 20_000
     batches: int = 24
-    seed: int = 7
+    seed: int = SEED
 
     def side(self, number: int) -> Iterator[pa.Table]:
         rng = np.random.default_rng([self.seed, SYMBOLS])
@@ -97,7 +97,7 @@ class ChangingRatio:
 
     rows_per_batch: int = 24_000
     batches: int = EACH * (len(RATIOS) + 1)
-    seed: int = 7
+    seed: int = SEED
 
     def side(self, number: int) -> Iterator[pa.Table]:
         for batch in range(self.batches):
@@ -140,7 +140,10 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
     found = JOINS[NAMES.index(name)]
     streams: Any = found.streams
     rows, batches = size.rows or streams.rows_per_batch, size.batches or streams.batches
-    return replace(found, streams=replace(streams, rows_per_batch=rows, batches=batches, seed=size.seed))
+    return replace(
+        found,
+        streams=replace(streams, rows_per_batch=rows, batches=batches, seed=SEED if size.seed is None else size.seed),
+    )
 
 
 def _times(batch: int, rows: int, rng: np.random.Generator) -> pa.Array:

@@ -17,6 +17,9 @@ import pyarrow as pa
 
 from evenjoin.bench.workloads import write_batches
 
+SEED = 7
+"""Of workloads that have no seed of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -33,7 +36,7 @@ class Size:
 
     rows: int | None = None
     batches: int | None = None
-    seed: int = 7
+    seed: int | None = None
     drift: Drift = Drift()
 
 

@@ -46,8 +46,9 @@ NAMES = (
     *(f"zipf{z / 10}" for z in (2, 4, 6, 8, 10)),
     "drift-zipf1.0",
 )
-FEW, MANY = 2_000, 1_000_000
-"""Keys: many where the law itself makes keys meet, few where many would hardly ever meet in a batch."""
+FEW, MANY = 2_000, 10_000_000
+"""Keys: many (FastJoin's 10 million, section V) where the law itself makes keys meet, few where many would hardly ever
+meet in a batch."""
 SPAN_US = 10_000_000
 RESULTS, PAIRS = 2_000_000, 80_000_000
 NEAR = " AND abs(l.v - r.v) <= 500"
@@ -58,6 +59,9 @@ SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r
 RIDES = "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts"
 RIDES_SELECT = ("o.id AS order_id", "t.taxi AS taxi", "o.cell AS cell", "o.ts AS ordered", "t.ts AS seen")
 TRACKS_PER_ORDER = 3
+SEED = 1
+"""By LS-Stream's measure a hash table is uneven (LI 1.0 to 1.5) with any of the seeds 0 to 11 on zipf1.0, with this one
+clearly so, on zipf1.0 and through the whole day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class SkewedStreams:
     rows_per_batch: int = 20_000  # of each side
     batches: int = 24
     drift: Drift | None = None
-    seed: int = 7
+    seed: int = SEED
 
     def side(self, number: int) -> Iterator[pa.Table]:
         return (skewed_batch(self, SIDES[number], batch) for batch in range(self.batches))
@@ -93,7 +97,7 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
         streams,
         rows_per_batch=size.rows or streams.rows_per_batch,
         batches=size.batches or streams.batches,
-        seed=size.seed,
+        seed=SEED if size.seed is None else size.seed,
     )
     condition = f"l.k = r.k AND r.ts BETWEEN {low} AND {high}" + (NEAR if near else "")
     lag = f"{SPAN_US // 2_000} milliseconds"
@@ -123,7 +127,7 @@ def skewed_batch(streams: SkewedStreams, side: str, batch: int) -> pa.Table:
     return pa.table(columns, schema=ZIPF_SCHEMA)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def key_of_rank(streams: SkewedStreams, interval: int) -> NDArray[np.int64]:
     """int64 [keys]: the keys from the most frequent to the least, in one interval of a drift (0: the first)."""
     rng = np.random.default_rng([streams.seed, streams.keys, interval])
@@ -156,7 +160,8 @@ def swapped(
 
 def _rides(size: Size) -> JoinWorkload:
     """The ride-hailing day: taxis seen in the order's cell in the ten minutes before; 15 minutes a batch."""
-    rows, batches = size.rows or 20_000, size.batches or 96
-    day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=size.seed)
+    rows, batches = size.rows or 40_000, size.batches or 96
+    seed = SEED if size.seed is None else size.seed
+    day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=seed)
     window = 600_000_000
     return JoinWorkload("ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window)

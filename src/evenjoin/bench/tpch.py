@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenjoin.bench.join_workload import OWN, JoinWorkload, Size
+from evenjoin.bench.join_workload import OWN, SEED, JoinWorkload, Size
 from evenjoin.bench.workloads import draw, zipf_weights
 from evenjoin.errors import EvenJoinError
 
@@ -104,7 +104,7 @@ class TpchStreams:
     rows_per_batch: int
     batches: int
     z: float = 1.0
-    seed: int = 7
+    seed: int = SEED
 
     @property
     def scale(self) -> float:
@@ -140,7 +140,9 @@ class TpchStreams:
 def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The TPC-H join of that name."""
     query = QUERIES[name]
-    streams = TpchStreams(name, size.rows or query.rows, size.batches or BATCHES, seed=size.seed)
+    streams = TpchStreams(
+        name, size.rows or query.rows, size.batches or BATCHES, seed=SEED if size.seed is None else size.seed
+    )
     return JoinWorkload(
         name, streams, query.aliases, query.condition, query.select, event_time=None, capacity=query.capacity
     )

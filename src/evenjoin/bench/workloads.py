@@ -53,10 +53,14 @@ class ZipfStreams:
         return len(SIDES) * sum(self.sizes)
 
 
-def zipf_weights(keys: int, exponent: float) -> NDArray[np.float64]:
-    """The probability of each rank, most frequent first; float64 of length ``keys``, sums to 1."""
-    weights: NDArray[np.float64] = np.arange(1, keys + 1, dtype=np.float64) ** -exponent
+@lru_cache(maxsize=8)
+def zipf_weights(keys: int, exponent: float, shift: float = 0.0) -> NDArray[np.float64]:
+    """The probability of each rank, most frequent first; float64 of length ``keys``, sums to 1.
+
+    With a ``shift`` it is the law of Zipf and Mandelbrot, (rank + shift)^-exponent: the first ranks are alike."""
+    weights: NDArray[np.float64] = (np.arange(1, keys + 1, dtype=np.float64) + shift) ** -exponent
     weights /= weights.sum()
+    weights.flags.writeable = False
     return weights
 
 
@@ -67,12 +71,12 @@ def draw(weights: NDArray[np.float64], rows: int, rng: np.random.Generator) -> N
     return found
 
 
-def exponent_for(keys: int, top: float, mass: float) -> float:
-    """The zipf exponent with which the ``top`` share of the keys holds ``mass`` of the rows, by bisection."""
+def exponent_for(keys: int, top: float, mass: float, shift: float = 0.0) -> float:
+    """The exponent with which the ``top`` share of the keys holds ``mass`` of the rows, by bisection."""
     low, high, head = 0.0, 8.0, max(1, round(keys * top))
     for _ in range(60):
         middle = (low + high) / 2
-        if zipf_weights(keys, middle)[:head].sum() < mass:
+        if zipf_weights(keys, middle, shift)[:head].sum() < mass:
             low = middle
         else:
             high = middle

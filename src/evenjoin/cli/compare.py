@@ -43,12 +43,13 @@ EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastj
 @click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
 @click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: build/compare/WORKLOAD.")
-@click.option("--seed", default=7, type=click.IntRange(0), show_default=True, help="Another seed is other files.")
+@click.option("--seed", type=click.IntRange(0), help="Another seed is other files; default: the workload's own.")
 @click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each; the best counts.")
 @click.option("--spark-native/--no-spark-native", "native", default=False, help="Spark's own stream-stream join too.")
 def compare(
     name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
-    task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int, repeat: int, native: bool,
+    task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int | None, repeat: int,
+    native: bool,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 

@@ -1,13 +1,13 @@
 """Whether a batch's load calls for another table: the monitor and the guards around every planner.
 
-    report -> items -> imbalance > threshold? -> plan -> check -> guards -> the table of the next batch
+    report -> items -> imbalance > alert? -> plan -> check -> guards -> the table of the next batch
 
 The guards are the same for all planners and judge only what a change touches: the instances whose load it changes.
 
 * cool-down: no plan in the `cooldown` batches after a rebalance, so that its effect is seen first, nor in the first
   batches of all, when there is no state yet
 * gain: on some side (row of the strategy's load) the heaviest load among the touched units must sink by `min_gain` of
-  itself, and the work taken off the busiest touched instance must be `min_work` tuples and results a batch
+  itself, and the work that instances are relieved of must be `min_work` tuples and results a batch
   (where the number of instances changes, or a matrix of cells, the planner's own imbalance must sink or the load of the
   fullest instance: a task that is too full is worse than tasks that are too many)
 * budget: no more than `budget` stored tuples may move at once (not judged when the buckets themselves change, as they
@@ -36,7 +36,7 @@ from evenjoin.strategies.base import Strategy
 class Guards:
     """Limits on rebalancing; see above. `budget` None is no limit."""
 
-    cooldown: int = 2
+    cooldown: int = 1
     min_gain: float = 0.05
     min_work: float = 1000.0
     budget: int | None = None
@@ -59,7 +59,7 @@ def decide(
     started = now()
     before = strategy.imbalance(items, table)
     note: dict[str, Any] = {"imbalance": round(before, 4), "rebalanced": rebalanced}
-    if strategy.tracked and before <= strategy.threshold:
+    if strategy.tracked and before <= strategy.alert:
         return Decision(table, {**note, "verdict": "even"})
     if strategy.tracked and report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown:
         return Decision(table, {**note, "verdict": "cooling down"})
@@ -98,9 +98,8 @@ def _refused(
     gains = peaks - lower
     if not ((gains > 0) & (gains >= guards.min_gain * peaks)).any():
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
-    worked, will = work_by_instance(items, old), work_by_instance(items, new)
-    changed = worked != will
-    relief = worked[changed].max(initial=0.0) - will[changed].max(initial=0.0)
-    if relief < guards.min_work:
-        return f"gain too small: {relief:,.0f} tuples and results a batch less on the busiest instance"
+    relief = work_by_instance(items, old) - work_by_instance(items, new)
+    relieved = float(relief[relief > 0].sum())
+    if relieved < guards.min_work:
+        return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"
     return None

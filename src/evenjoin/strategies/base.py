@@ -7,9 +7,17 @@ A strategy is a frozen value with pure functions:
     imbalance(items, table)           -> number            how uneven that is, by the paper's own measure
     plan(report, items, table)        -> table | None      a better table for the load seen, or nothing
 
-and two constants: `threshold`, above which its imbalance calls for a plan, and `tracked`, the number of heavy keys it
-wants to be told of by each instance (0: it has no planner, and stored tuples need not be counted). `items` are the
-report's load as the pieces a table can place (load/items.py), so `load` and `imbalance` can be asked of any table.
+and three constants: `threshold`, the bound its imbalance is to stay within, `alert`, above which a plan is called for,
+and `tracked`, the number of heavy keys it wants to be told of by each instance (0: it has no planner, and stored tuples
+need not be counted). `items` are the report's load as the pieces a table can place (load/items.py), so `load` and
+`imbalance` can be asked of any table.
+
+A plan that is made once the threshold is crossed, and just meets it, is crossed again by the next batch, which is a
+little different. So planners have an `aim`, a part of the threshold: plans are made for it, and called for half way
+between it and the threshold, before that is crossed. An `aim` of 1 is the papers' rule to the letter.
+
+    even  . . . . . . aim * threshold . . . . . . alert . . . . . . threshold
+                      plans are made for this     and called for here
 
 Planners only suggest: the driver checks the table, owns the guards (cool-down, gain, budget) and the migration.
 """
@@ -18,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -42,6 +51,9 @@ class Strategy(Protocol):
     def threshold(self) -> float: ...
 
     @property
+    def alert(self) -> float: ...
+
+    @property
     def tracked(self) -> int: ...
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable: ...
@@ -63,6 +75,10 @@ class Static:
         return inf
 
     @property
+    def alert(self) -> float:
+        return inf
+
+    @property
     def tracked(self) -> int:
         return 0
 
@@ -75,6 +91,25 @@ class Static:
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of an imbalance that is `even` at best, from its threshold and the part of it that is aimed at."""
+
+    threshold: float
+    aim: float
+    even: float = 0.0
+
+    @property
+    def goal(self) -> float:
+        """What plans are made for."""
+        return self.even + self.aim * (self.threshold - self.even)
+
+    @property
+    def alert(self) -> float:
+        """What calls for a plan."""
+        return (self.goal + self.threshold) / 2
 
 
 def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:

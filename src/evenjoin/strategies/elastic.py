@@ -69,7 +69,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Elastic:
-    """A strategy that also changes its number of instances. Its imbalance is in units of thresholds: above 1 calls for
+    """A strategy that also changes its number of instances. Its imbalance is in units of alerts: above 1 calls for
     a plan, be it because of the strategy's own imbalance or of the room left."""
 
     inner: Strategy
@@ -82,6 +82,10 @@ class Elastic:
 
     @property
     def threshold(self) -> float:
+        return 1.0
+
+    @property
+    def alert(self) -> float:
         return 1.0
 
     @property
@@ -98,7 +102,7 @@ class Elastic:
         pressure = self.scale.pressure(float(items.stored.sum()), table.instances)
         if pressure > 1 or not self.inner.tracked or not items.fit(table):
             return pressure
-        return max(self.inner.imbalance(items, table) / self.inner.threshold, pressure)
+        return max(self.inner.imbalance(items, table) / self.inner.alert, pressure)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         wanted = self.scale.instances_for(float(items.stored.sum()), table.instances)

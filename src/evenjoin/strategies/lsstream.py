@@ -4,7 +4,7 @@ Two-level routing (section V-B, eq. 28-29): a key hashes to one of P partitions 
 partition's instance. P is much larger than the number of instances and never changes, so neither does the table's size:
 
     partition  0 1 2 3 4 5        partition  0 1 2 3 4 5
-    instance   0 1 0 1 0 1   ->   instance   0 1 1 1 0 1      Fig. 6: partition 2 goes from instance 0 to 1
+    instance   0 0 0 1 1 1   ->   instance   0 0 1 1 1 1      Fig. 6: partition 2 goes from instance 0 to 1
 
 When LI (eq. 13) exceeds alpha, partitions go from the straggler j_h to the least-loaded j_l, chosen by simulated
 annealing for the largest mif (eq. 25, Algorithm 1) under eq. 30 and eq. 31. In layout `shared` a partition's units of
@@ -12,10 +12,14 @@ both sides live and move together and its load is their sum; in layout `split` e
 
 Where the paper is silent:
 * It migrates between one pair at a time; decisions here are taken once a micro-batch, so a plan repeats pairs on the
-  forecast until LI <= alpha or nothing helps, `instances` rounds at most. LI never rises: eq. 31 sees to it.
+  forecast until LI is what plans are made for (`aim` of alpha, see strategies/base.py) or nothing helps, `instances`
+  rounds at most. LI never rises: eq. 31 sees to it.
 * One pair often cannot reach eq. 30 (R_h is more than j_l may take). The pair then moves at least half of what eq. 31
-  allows, and if no set does that either, what fits; later rounds go on from there. For alpha < 1 the other half of
-  LI < alpha (eq. 27), that of j_l, is asked for in the same way.
+  allows, and if no set does that either, what fits; later rounds go on from there. For a bound below 1 the other half
+  of LI < alpha (eq. 27), that of j_l, is asked for in the same way.
+* Where eq. 31 leaves eq. 30 out of reach because j_h's partitions are too big, the smallest of them that is too big
+  moves, if the heavier one of the pair is then lighter: j_l becomes it. Two hot partitions on one instance would
+  otherwise stay together for ever. What moves is less than R_h - R_l, so no load comes to lie outside of the two.
 * A straggler from which nothing can go (one partition is its whole load) is left, and the next one is looked at.
 
 Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models
@@ -25,7 +29,6 @@ Keys with a region of their own (another strategy's) count in the loads and stay
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
@@ -45,17 +48,12 @@ from evenjoin.load.lsstream import (
     units_of,
 )
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import Buckets, Region, RoutingTable
-from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, halves, register, require
+from evenjoin.placement.table import RoutingTable
+from evenjoin.strategies.base import Bounds, Layout, register, require
+from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
-PER_INSTANCE = 4
-"""Partitions an instance starts with, unless the user says how many there are. A hot key's partition cannot be divided,
-and its R^c grows with the square of its share when both sides are skewed: then LI cannot fall below its own excess over
-the mean. Zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 an instance, below 1 with 4. Where no key is hot, more
-partitions balance finer."""
 SAME = 1e-9
 """Two sums of the same loads, added in another order, may differ by this part."""
 
@@ -63,10 +61,11 @@ SAME = 1e-9
 @register("lsstream")
 @dataclass(frozen=True, slots=True)
 class LsStream:
-    """`partitions` (0: 4 an instance; else rounded up to a multiple of the instances) is P, `alpha` the threshold of
-    LI, `gamma` the weight of memory against computing (eq. 11). `interval_ms` is the window W when batches are
-    triggered at an interval (0: they follow each other). Annealing starts at `temperature` times the spread of the
-    partitions' own mif, cools by the factor `cooling` (eta) and ends at the part `coldest` of where it started."""
+    """`partitions` (0: 4 an instance; else rounded up to a multiple of the units) is P, `alpha` the threshold of LI,
+    `aim` the part of it that plans are made for (1: the paper's rule, see strategies/base.py), `gamma` the weight of
+    memory against computing (eq. 11). `interval_ms` is the window W when batches are triggered at an interval (0: they
+    follow each other). Annealing starts at `temperature` times the spread of the partitions' own mif, cools by the
+    factor `cooling` (eta) and ends at the part `coldest` of where it started."""
 
     partitions: int = 0
     alpha: float = 1.0
@@ -76,11 +75,13 @@ class LsStream:
     temperature: float = 0.5
     cooling: float = 0.8
     coldest: float = 0.001
+    aim: float = 0.5
 
     def __post_init__(self) -> None:
         wanted = {
             "partitions": ("a whole number of at least 0", type(self.partitions) is int and self.partitions >= 0),
             "alpha": ("above 0", self.alpha > 0),
+            "aim": ("above 0 and at most 1", 0 < self.aim <= 1),
             "gamma": ("between 0 and 1", 0 < self.gamma < 1),
             "seed": ("a whole number of at least 0", type(self.seed) is int and self.seed >= 0),
             "interval_ms": ("at least 0", self.interval_ms >= 0),
@@ -95,8 +96,16 @@ class LsStream:
         return f"lsstream(partitions={self.partitions})" if self.partitions else "lsstream"
 
     @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.alpha, self.aim)
+
+    @property
     def threshold(self) -> float:
         return self.alpha
+
+    @property
+    def alert(self) -> float:
+        return self.bounds.alert
 
     @property
     def tracked(self) -> int:
@@ -106,12 +115,7 @@ class LsStream:
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         if sides != 2:
             raise SpecError(f"lsstream joins two streams, not {sides}")
-        groups = halves(instances, sides, layout)
-        buckets = ceil((self.partitions or PER_INSTANCE * instances) / instances) * instances
-        regions = tuple(
-            Region(Buckets((b,)), Biclique(tuple((group[b % len(group)],) for group in groups))) for b in range(buckets)
-        )
-        return RoutingTable(0, instances, sides, buckets, regions, f"{self.origin}/{layout}")
+        return hash_table(self.origin, self.partitions, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
         """R of each instance (eq. 12): one row if sides share instances, else one a side."""
@@ -181,7 +185,7 @@ def _even_out(
     pieces: _Pieces, resources: F64, queues: list[Queue], strategy: LsStream, rng: np.random.Generator
 ) -> dict[int, int]:
     """Buckets and the instances they go to. `resources` [instances] has NaN for instances outside the group."""
-    load, home, queues, alpha = resources.copy(), pieces.home.copy(), list(queues), strategy.alpha
+    load, home, queues, alpha = resources.copy(), pieces.home.copy(), list(queues), strategy.bounds.goal
     cooling = Cooling(strategy.temperature, strategy.cooling, strategy.coldest)
     stuck = np.isnan(load)
     mean = float(np.nanmean(load)) if not stuck.all() else 0.0
@@ -193,9 +197,12 @@ def _even_out(
         room = most_to_move(load[heavy], load[light])
         if need < 0 or room <= 0:
             break
-        here = np.flatnonzero((home == heavy) & (pieces.resources > 0) & (pieces.resources < room))
+        own = np.flatnonzero((home == heavy) & (pieces.resources > 0))
+        here = own[pieces.resources[own] < room]
         pair = Pair(queues[heavy], queues[light], need if need < room else room / 2.0, room, *pieces.lists(here))
         chosen = here[select(pair, cooling, rng)]
+        if pieces.resources[chosen].sum() <= need:
+            chosen = _or_one_above(chosen, own, pieces.resources, load[heavy], load[light])
         if not len(chosen):
             stuck[heavy] = True
             continue
@@ -206,3 +213,12 @@ def _even_out(
         queues[heavy], queues[light] = pair.straggler.plus(-moved, -rate), pair.least.plus(moved, rate)
     changed = np.flatnonzero(home != pieces.home)
     return dict(zip(changed.tolist(), home[changed].tolist(), strict=True))
+
+
+def _or_one_above(chosen: I64, own: I64, resources: F64, heavy: float, light: float) -> I64:
+    """The partitions chosen under eq. 31, or the one of j_h's `own` above its bound that leaves the pair more even."""
+    big = own[resources[own] >= most_to_move(heavy, light)]
+    if not len(big):
+        return chosen
+    one = big[np.argmin(resources[big])]
+    return np.array([one]) if light + resources[one] < heavy - resources[chosen].sum() else chosen

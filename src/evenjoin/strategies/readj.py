@@ -26,8 +26,8 @@ from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.base import Layout, register
+from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.djb.draft import WHOLE, Draft
-from evenjoin.strategies.djb.planner import hash_table
 
 STEPS = 256
 """Moves and swaps of one plan, at most."""
@@ -56,6 +56,10 @@ class Readj:
 
     @property
     def threshold(self) -> float:
+        return self.theta
+
+    @property
+    def alert(self) -> float:
         return self.theta
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:

@@ -66,6 +66,10 @@ class Sized:
         return 1.0
 
     @property
+    def alert(self) -> float:
+        return 1.0
+
+    @property
     def tracked(self) -> int:
         """Stored tuples are counted; the heavy keys are for the user's eyes."""
         return 32

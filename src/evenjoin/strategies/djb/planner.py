@@ -5,9 +5,6 @@
     plan       of the migration functions f (each a choice of heuristics, with or without S2SM) the cheapest by eq. 3
                among those that keep every theta(pu) <= theta_max (eq. 4); if none does, the most even one
 
-The cheapest plan that meets theta_max just meets it, and the next batch, a little different, is above it again. So
-plans are made for `aim` * theta_max while theta_max alone calls for one; `aim` 1 is eq. 4 to the letter.
-
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest (splitting adds probes everywhere, which alone would also look even). Everything is a function of the report.
 """
@@ -16,33 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import lcm
 
 import numpy as np
 
-from evenjoin.errors import SpecError
 from evenjoin.load.djb import costs, factors, imbalance, is_split, records, total_costs, workloads
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import Buckets, Region, RoutingTable
-from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, halves, register, require
+from evenjoin.placement.table import RoutingTable
+from evenjoin.strategies.base import Bounds, Layout, register, require
+from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.ism import CHOICES, ism
 from evenjoin.strategies.djb.s2sm import s2sm
-
-PER_UNIT = 8
-"""Buckets per unit, unless said otherwise."""
 
 
 @register("djb")
 @dataclass(frozen=True, slots=True)
 class DJB:
-    """D-JB. `theta_max` bounds the imbalance factor, plans are made for `aim` of it, `tracked` heavy keys are reported
-    by each instance, `buckets` is the size of the hash table (0: 8 per unit)."""
+    """D-JB. `theta_max` bounds the imbalance factor, `aim` is the part of it that plans are made for (1: eq. 4 to the
+    letter, see strategies/base.py), `tracked` heavy keys are reported by each instance, `buckets` is the size of the
+    hash table (0: 4 per unit)."""
 
     theta_max: float = 0.2
-    aim: float = 0.5
+    aim: float = 0.25
     tracked: int = 128
     buckets: int = 0
 
@@ -61,8 +54,16 @@ class DJB:
         return f"djb(buckets={self.buckets})" if self.buckets else "djb"
 
     @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.theta_max, self.aim)
+
+    @property
     def threshold(self) -> float:
         return self.theta_max
+
+    @property
+    def alert(self) -> float:
+        return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         return hash_table(self.origin, self.buckets, instances, sides, layout)
@@ -76,9 +77,9 @@ class DJB:
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         """Eq. 4, for `aim` of theta_max: the cheapest table that meets it, else the most even one."""
         before = workloads(items, table)
-        if imbalance(before) <= self.theta_max:
+        if imbalance(before) <= self.alert:
             return None
-        wanted = self.aim * self.theta_max
+        wanted = self.bounds.goal
         offers = [offer for offer in candidates(items, table, wanted) if _better(before, items, offer)]
         if not offers:
             return None
@@ -116,19 +117,3 @@ def _better(before: F64, items: Items, offer: RoutingTable) -> bool:
     if less < 0 or np.nanmax(after) > np.nanmax(before) + 1e-9:
         return False
     return bool(less > 1e-9 or (rows.max() > 1e-9 and rows.min() > -1e-12))
-
-
-def hash_table(origin: str, buckets: int, instances: int, sides: int, layout: Layout) -> RoutingTable:
-    """Several hash buckets per unit, each stored on one unit of every side: as even as the sides' units allow."""
-    groups = halves(instances, sides, layout)
-    most, step = max(map(len, groups)), lcm(*map(len, groups))
-    size = buckets or -(-PER_UNIT * most // step) * step
-    if size < most:
-        raise SpecError(f"{origin}: at least {most} buckets are needed for {instances} instances")
-    shared: dict[tuple[int, ...], list[int]] = {}
-    for bucket in range(size):
-        shared.setdefault(tuple(group[bucket % len(group)] for group in groups), []).append(bucket)
-    regions = tuple(
-        Region(Buckets(tuple(ids)), Biclique(tuple((unit,) for unit in units))) for units, ids in shared.items()
-    )
-    return RoutingTable(0, instances, sides, size, regions, f"{origin}/{layout}")

@@ -10,8 +10,8 @@ A migrated key moves its unit of that side; its tuples of the other side stay wh
 The monitors do not disturb each other: |R_i| and phi_i of a side depend on the units of that side alone.
 
 The paper migrates between one pair at each interval, of a second. Here decisions are taken once per micro-batch, which
-may be long, so a monitor goes on, heaviest to lightest on the forecast, until LI <= theta or the heaviest has nothing
-more to give, at most one round per instance.
+may be long, so a monitor goes on, heaviest to lightest on the forecast, until LI is what plans are made for (`aim`, see
+strategies/base.py) or the heaviest has nothing more to give, at most one round per instance.
 
 * Only keys can move, and only whole: a bucket's remainder and a key split over units (another strategy's) stay.
 * A monitor's moves are proposed only if they lower its LI. Two equally heavy units, one of them stuck: nothing moves.
@@ -33,8 +33,8 @@ from evenjoin.load.items import Items, loads, regions_of_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, register
-from evenjoin.strategies.bistream import Hash
+from evenjoin.strategies.base import Bounds, Layout, register
+from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.fastjoin.greedyfit import greedy_fit
 from evenjoin.strategies.fastjoin.safit import sa_fit
@@ -47,7 +47,8 @@ Select = Callable[[Pair, F64, F64], I64]
 @register("fastjoin")
 @dataclass(frozen=True, slots=True)
 class FastJoin:
-    """`theta`: LI above which keys move (the paper's 2.2). `theta_gap`: the least benefit worth a migration, for
+    """`theta`: the bound of LI (the paper's 2.2). `aim`: the part of the way from 1 to theta that plans are made for
+    (strategies/base.py; 1 is the paper's rule). `theta_gap`: the least benefit worth a migration, for
     GreedyFit. `tracked`: heavy keys each instance reports, so the keys that can move. `seed`: for SAFit."""
 
     theta: float = 2.2
@@ -55,12 +56,15 @@ class FastJoin:
     theta_gap: float = 0.0
     tracked: int = 128
     seed: int = 0
+    aim: float = 0.5
 
     def __post_init__(self) -> None:
         if self.selector not in ("greedyfit", "safit"):
             raise SpecError(f"fastjoin: selector={self.selector!r}: use 'greedyfit' or 'safit'")
         if not _is_number(self.theta) or not self.theta > 1:
             raise SpecError(f"fastjoin: theta={self.theta!r}: a number above 1 is needed, LI is never below 1")
+        if not _is_number(self.aim) or not 0 < self.aim <= 1:
+            raise SpecError(f"fastjoin: aim={self.aim!r}: a number above 0 and at most 1 is needed")
         if not _is_number(self.theta_gap) or not self.theta_gap >= 0:
             raise SpecError(f"fastjoin: theta_gap={self.theta_gap!r}: a number of at least 0 is needed")
         for name, value, least in (("tracked", self.tracked, 1), ("seed", self.seed, 0)):
@@ -72,15 +76,22 @@ class FastJoin:
         return "fastjoin"
 
     @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.theta, self.aim, even=1.0)
+
+    @property
     def threshold(self) -> float:
         return self.theta
+
+    @property
+    def alert(self) -> float:
+        return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         """BiStream's hash table."""
         if sides != 2:
             raise SpecError(f"fastjoin joins two streams, not {sides}")
-        hashed = Hash().initial(instances, sides, layout)
-        return RoutingTable(0, instances, sides, hashed.buckets, hashed.regions, f"{self.origin}/{layout}")
+        return hash_table(self.origin, 0, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
         """[sides, instances] L of each unit, equation 1; NaN where an instance hosts no unit of the side."""
@@ -103,8 +114,8 @@ class FastJoin:
                 items.stored[units.side], items.arrived[1 - units.side], home.copy(),
             )  # fmt: skip
             before = monitor.imbalance
-            rounds = table.instances
-            while rounds and monitor.imbalance > self.theta and monitor.migrate(self._select):
+            rounds = table.instances if before > self.alert else 0
+            while rounds and monitor.imbalance > self.bounds.goal and monitor.migrate(self._select):
                 rounds -= 1
             if monitor.imbalance < before:
                 for item in np.flatnonzero(monitor.host != home).tolist():
