@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
@@ -31,7 +32,7 @@ from evenjoin.bench.compare_report import (
     show,
 )
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import Job, JobError, Outcome
+from evenjoin.bench.jobs import Job, JobError, JobTimeout, Outcome
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
 
@@ -239,7 +240,8 @@ def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, m
     """Each repetition starts from an empty checkpoint; data and checkpoints are gone at the end, whatever happens."""
     speeds = iter([300.0, 100.0, 200.0])
 
-    def fake(job: Job, folder: Path, timeout_s: float) -> Outcome:
+    def fake(job: Job, folder: Path, timeout_s: float, hopeless: Callable[[], bool] = lambda: False) -> Outcome:
+        hopeless()
         assert not Path(job.checkpoint).exists()
         if job.system == "duckdb":
             return outcome("duckdb")
@@ -258,3 +260,32 @@ def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, m
     with pytest.raises(JobError, match="no Java"):
         compare(plan)
     assert list((tmp_path / "out").glob("run-*")) == []
+
+
+def test_a_hopeless_native_join_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own runs last, and no longer than 5 times our longest batch without finishing one; what is said is that
+    it takes more. Ours are waited for."""
+    clock = [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+
+    def fake(job: Job, folder: Path, timeout_s: float, hopeless: Callable[[], bool] = lambda: False) -> Outcome:
+        if job.system == "spark-hdfs":
+            waited = []
+            while not hopeless():
+                clock[0] += 1
+                waited.append(clock[0])
+            assert len(waited) == module.JVM_START_S + 5 * 0.9 + 0.5
+            raise JobTimeout("given up")
+        clock[0] += 1000
+        if job.system == "evenjoin":
+            assert not hopeless()
+            joined(Path(job.checkpoint), job.strategy, track=128)
+        return outcome(job.system)
+
+    monkeypatch.setattr(module, "run_job", fake)
+    found = compare(Plan(workload("G11", Size(rows=20, batches=4)), (NATIVE, "hash"), 3, tmp_path / "out"))
+    assert [run.name for run in found.runs] == ["hash", NATIVE]
+    assert dict(zip(COLUMNS, cells(found.runs[1]), strict=True))["batch ms p50"] == "> 4,500"
+    assert found.counts_agree
+    assert agreement(found).endswith(f"{NATIVE} was stopped.")
+    assert "&gt; 4,500" in page(found, plots(found))

@@ -109,6 +109,8 @@ def test_a_failed_run_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> Non
         run_job(job, tmp_path / "run")
     with pytest.raises(JobTimeout, match="did not finish"):
         run_job(job, tmp_path / "run", timeout_s=0.01)
+    with pytest.raises(JobTimeout, match="given up"):
+        run_job(job, tmp_path / "run", hopeless=lambda: True)
 
 
 def test_the_clock_sees_the_work_of_children() -> None:

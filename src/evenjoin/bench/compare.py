@@ -7,10 +7,14 @@ comes from its commits: the load reports, the imbalance by the strategy's own me
 without a planner run with heavy keys and stored tuples counted as well (`track`): that costs them what it costs the
 others, and each planner's measure can then be asked of their reports. Every run is measured by every planner's measure.
 
+Spark's own join of a hot key may take hours. It is stopped when a batch has taken HOPELESS times as long as the longest
+of ours; then its time is only known to be more than that.
+
 A workload with a task capacity V lets every strategy size itself (``instances="auto"``), with V as the only limit: a
 scheme changes as soon as a task holds more, and is made for V, as in A-DSP's Sec. 5. So task numbers can be compared.
 
-Invariant: all runs and DuckDB read the same rows and find the same number of results, or ``counts_agree`` is false.
+Invariant: all runs that finished, and DuckDB, read the same rows and find the same number of results, or
+``counts_agree`` is false.
 Not here: tables, plots and files (``compare_report``, ``compare_plots``); what the workloads are (``catalog``).
 """
 
@@ -20,16 +24,16 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
-from math import ceil, isfinite, nan
+from math import ceil, inf, isfinite, nan
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from evenjoin.bench.jobs import Job, Outcome, run_job
+from evenjoin.bench.cpu import Usage
+from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
 from evenjoin.commit.log import Commit, CommitLog
@@ -48,7 +52,8 @@ WARM = 2
 MOST = 256
 """Tasks a strategy that sizes itself may have."""
 LIMIT_S = 1800.0
-POLL_S = 0.25
+HOPELESS = 5
+"""Times the longest batch of ours after which Spark's own join is stopped."""
 
 Watch = Callable[[str, int], None]
 """Told (what is running, batches done) a few times a second."""
@@ -94,6 +99,7 @@ class Run:
     outcome: Outcome
     threshold: float | None = None
     trace: Trace | None = None
+    stopped: bool = False  # before its end: the outcome's one batch would have taken longer than it says
 
     @property
     def results_per_s(self) -> float:
@@ -151,7 +157,8 @@ class Comparison:
     @property
     def counts_agree(self) -> bool:
         """Whether every system read the same rows and found the same number of results."""
-        return len({(o.rows, o.results) for o in (self.oracle, *(run.outcome for run in self.runs))}) == 1
+        finished = (run.outcome for run in self.runs if not run.stopped)
+        return len({(o.rows, o.results) for o in (self.oracle, *finished)}) == 1
 
     @property
     def sized(self) -> bool:
@@ -185,8 +192,11 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
         sides = {alias: str(path) for alias, path in plan.workload.write(scratch / "data", tick).items()}
         watch("DuckDB", 0)
         oracle = run_job(job_of(plan, "duckdb", sides, scratch), plan.folder / "logs" / "duckdb", LIMIT_S)
-        runs = tuple(_best(plan, system, sides, scratch, watch) for system in plan.systems)
-        return Comparison(plan.workload, plan.instances, oracle, runs)
+        runs: list[Run] = []
+        for system in sorted(plan.systems, key=lambda system: system == NATIVE):
+            longest = max((ms for run in runs for ms in run.outcome.batch_ms), default=inf)
+            runs.append(_best(plan, system, sides, scratch, watch, HOPELESS * longest if system == NATIVE else inf))
+        return Comparison(plan.workload, plan.instances, oracle, tuple(runs))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -226,14 +236,22 @@ def fewest(strategy: str) -> int:
     return MOST
 
 
-def _best(plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: Watch) -> Run:
-    """The fastest of the plan's repetitions."""
+def _best(
+    plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: Watch, most_ms: float
+) -> Run:  # fmt: skip
+    """The fastest of the plan's repetitions; none takes more than `most_ms` for a batch."""
     job = job_of(plan, system, sides, scratch)
     logs = plan.folder / "logs" / re.sub(r"\W+", "-", system).strip("-")
     runs = []
     for _ in range(plan.repeat):
         shutil.rmtree(job.checkpoint, ignore_errors=True)
-        outcome = _watched(job, logs, lambda done: watch(system, done))
+        try:
+            outcome = _watched(job, logs, lambda done: watch(system, done), most_ms)
+        except JobTimeout:
+            if most_ms == inf:
+                raise
+            runs.append(Run(system, Outcome(job.system, 0, 0, Usage(most_ms / 1000), (most_ms,)), stopped=True))
+            break
         if system == NATIVE:
             runs.append(Run(NATIVE, outcome))
             continue
@@ -243,18 +261,21 @@ def _best(plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: 
     return max(runs, key=lambda run: run.outcome.rows_per_s)
 
 
-def _watched(job: Job, logs: Path, tell: Callable[[int], None]) -> Outcome:
+def _watched(job: Job, logs: Path, tell: Callable[[int], None], most_ms: float) -> Outcome:
     """Run a job; meanwhile tell how many batches its checkpoint has committed (ours and Spark's look alike)."""
     commits = Path(job.checkpoint) / "commits"
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_job, job, logs, LIMIT_S)
-        while True:
-            tell(sum(path.name.isdigit() for path in commits.iterdir()) if commits.is_dir() else 0)
-            try:
-                return running.result(timeout=POLL_S)
-            except NotYet:
-                if running.done():
-                    raise
+    done, patience_s = 0, JVM_START_S + most_ms / 1000
+    since = monotonic()
+
+    def hopeless() -> bool:
+        nonlocal done, since
+        now = sum(path.name.isdigit() for path in commits.iterdir()) if commits.is_dir() else 0
+        tell(now)
+        if now != done:
+            done, since = now, monotonic()
+        return monotonic() - since > patience_s
+
+    return run_job(job, logs, LIMIT_S, hopeless)
 
 
 def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> Trace:

@@ -56,7 +56,7 @@ def batch_time_plot(comparison: Comparison) -> Figure:
     figure, (axes,) = _figure(1)
     for number, run in enumerate(comparison.runs):
         ms = run.outcome.batch_ms
-        axes.plot(ms, color=_colour(number), label=run.name, marker=".")
+        axes.plot(ms, color=_colour(number), label=run.name + (" (more: stopped)" if run.stopped else ""), marker=".")
         at = [event["batch"] for event in run.migrations if event["batch"] < len(ms)]
         axes.plot(at, [ms[batch] for batch in at], "v", color=_colour(number), markersize=9)
     _log_if_wide(axes)

@@ -1,7 +1,7 @@
 """What a comparison says: tables for the eye, JSON for the record, PNG plots, and one page that holds it all.
 
     results/s, rows/s      over the time of all batches
-    batch ms               median and 99th percentile after the first WARM batches
+    batch ms               median and 99th percentile after the first WARM batches; > where a system was stopped
     busy mean, max         busiest over mean busy time of a batch, after the first WARM batches; 1.0 is even
     own mean, last         the imbalance by the strategy's own measure, of all batches and of the last
     threshold              above which that measure calls for a plan
@@ -49,7 +49,7 @@ MIGRATION_COLUMNS = (
     "", "batch", "why", "imbalance before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms"
 )  # fmt: skip
 SETTLED = 3
-"""Batches before any planner acts: the cool-down."""
+"""Batches in which the planners come to act: the cool-down, and one to see its effect."""
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: 14px }
@@ -101,6 +101,8 @@ def main_table(comparison: Comparison) -> tuple[Sequence[str], list[list[str]]]:
 
 def sized_cells(run: Run) -> list[str]:
     """One run as the cells of SIZED_COLUMNS."""
+    if run.stopped:
+        return [run.name, *("-" * (len(SIZED_COLUMNS) - 1))]
     speed = [f"{run.seconds:,.1f}", f"{run.outcome.rows_per_s:,.0f}", f"{run.results_per_s:,.0f}"]
     if not run.trace:
         return [run.name, "-", "-", *speed, *("-" * (len(SIZED_COLUMNS) - 6))]
@@ -125,6 +127,8 @@ def order_of_tasks(comparison: Comparison) -> str:
 
 def cells(run: Run) -> list[str]:
     """One run as the cells of COLUMNS; what a system does not know is a dash."""
+    if run.stopped:
+        return [run.name, "-", "-", f"> {run.batch_ms(50):,.0f}", *("-" * (len(COLUMNS) - 4))]
     row = [run.name, f"{run.results_per_s:,.0f}", f"{run.outcome.rows_per_s:,.0f}"]
     row += [f"{run.batch_ms(50):,.0f}", f"{run.batch_ms(99):,.0f}"]
     if not run.trace or not run.own:
@@ -172,7 +176,8 @@ def agreement(comparison: Comparison) -> str:
     """Whether all systems agree, in a sentence."""
     oracle = comparison.oracle
     if comparison.counts_agree:
-        return f"All agree with DuckDB's batch join: {oracle.rows:,} rows, {oracle.results:,} results."
+        stopped = "".join(f" {run.name} was stopped." for run in comparison.runs if run.stopped)
+        return f"All agree with DuckDB's batch join: {oracle.rows:,} rows, {oracle.results:,} results.{stopped}"
     found = ", ".join(f"{run.name} {run.outcome.rows:,} / {run.outcome.results:,}" for run in comparison.runs)
     return f"The counts do not agree: DuckDB {oracle.rows:,} rows / {oracle.results:,} results, {found}"
 

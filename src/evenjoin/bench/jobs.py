@@ -15,6 +15,8 @@ import json
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +25,11 @@ from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
 
 System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"]
+
+
+POLL_S = 0.25
+JVM_START_S = 20.0
+"""Time allowed for the start of a JVM where a system's own time is limited."""
 
 
 class JobError(EvenJoinError):
@@ -74,22 +81,38 @@ class Outcome:
         return statistics.median(self.batch_ms[skip:] or self.batch_ms or (self.used.wall_s * 1000,))
 
 
-def run_job(job: Job, folder: Path, timeout_s: float = 1800) -> Outcome:
-    """Run the job in its own process; its log and outcome stay in ``folder`` under the system's name."""
+def run_job(job: Job, folder: Path, timeout_s: float = 1800, hopeless: Callable[[], bool] = lambda: False) -> Outcome:
+    """Run the job in its own process; its log and outcome stay in ``folder`` under the system's name.
+
+    ``hopeless`` is asked every POLL_S: whether to wait no longer."""
     folder.mkdir(parents=True, exist_ok=True)
     asked, answered, log = (folder / f"{job.system}.{end}" for end in ("job.json", "outcome.json", "log"))
     asked.write_text(json.dumps(asdict(job), indent=1))
     answered.unlink(missing_ok=True)
     command = [sys.executable, "-m", "evenjoin.bench.worker", str(asked), str(answered)]
     with log.open("w") as output:
-        try:
-            code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=timeout_s).returncode
-        except subprocess.TimeoutExpired:
-            raise JobTimeout(f"{job.system} did not finish in {timeout_s:.0f} s; see {log}") from None
+        code = _wait(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT), timeout_s, hopeless)
+    if code is None:
+        raise JobTimeout(f"{job.system} did not finish in {timeout_s:.0f} s, or was given up; see {log}")
     if code or not answered.exists():
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise JobError(f"{job.system} failed with exit code {code}; the end of {log}:\n{tail}")
     return read_outcome(answered)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float, hopeless: Callable[[], bool]) -> int | None:
+    """The exit code of a process; None if it was stopped."""
+    until = time.monotonic() + timeout_s
+    with process:
+        try:
+            while time.monotonic() < until and not hopeless():
+                try:
+                    return process.wait(min(POLL_S, timeout_s))
+                except subprocess.TimeoutExpired:
+                    continue
+            return None
+        finally:
+            process.kill()
 
 
 def read_job(path: Path) -> Job:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import click
 from rich.console import Console
 
-from evenjoin.bench.jobs import Job, JobTimeout, Outcome, System, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, Outcome, System, run_job
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.session import cores
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
@@ -38,7 +38,6 @@ SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r
 PEERS: tuple[System, ...] = ("spark-hdfs", "spark-rocksdb", "spark-tuned")
 LIMIT_S = 1800.0
 HOPELESS = 1.2  # times the wall time of the first provider, after which the second cannot be the better one
-JVM_START_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
