@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.probe import Probes, Ranges, bisect, code_ranges, pair_chunks, ranges, shifted
+from evenjoin.kernels.probe import Probes, Ranges, bisect, code_ranges, gathered, pair_chunks, ranges, shifted
 from evenjoin.kernels.sorting import group_starts
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -115,3 +115,15 @@ def test_shifted_times_stop_at_the_ends(values, by):
     """t + by as a bound on int64 times: beyond the ends it is the end, it never wraps around."""
     got = shifted(np.array(values, np.int64), by).tolist()
     assert got == [min(max(value + by, LOW), HIGH) for value in values]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 20))
+def test_gathered_chunks_are_the_same_pairs_in_fewer_pieces(sizes, limit):
+    """Nothing is lost, repeated or out of order; no chunk is above the limit, and no two neighbours fit into one."""
+    at = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1]) if sizes else []
+    chunks = list(gathered([(piece, piece + 100) for piece in at], limit))
+    assert [x for rows, _ in chunks for x in rows.tolist()] == list(range(sum(sizes)))
+    assert all((positions == rows + 100).all() for rows, positions in chunks)
+    assert all(len(rows) <= limit for rows, _ in chunks)
+    assert all(len(one) + 9 > limit for one, _ in chunks[:-1])

@@ -1,8 +1,9 @@
-"""From matched pairs to result rows: take the columns the answer needs, check the residual, evaluate the select."""
+"""From matched pairs to result rows: take the columns that are needed, check the residual, evaluate the select."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from evenjoin.spec import JoinSpec
 from evenjoin.spec.expr import Column
 from evenjoin.state.layout import Tuples
 
-Pairs = Mapping[int, tuple[Tuples, npt.NDArray[np.int64]]]
+Pairs = Mapping[int, tuple[Tuples, npt.NDArray[Any]]]
 
 
 def output_schema(spec: JoinSpec) -> pa.Schema:
@@ -27,23 +28,28 @@ def output_schema(spec: JoinSpec) -> pa.Schema:
     )
 
 
-def results(spec: JoinSpec, pairs: Pairs) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-    """Result rows of the pairs (side -> tuples and rows), and the probing rows that gave them.
+class Emitter:
+    """What becomes of the pairs of one batch; made once, so that a chunk of pairs costs no more than its values."""
 
-    The first entry of `pairs` is the probing side.
-    """
-    probing = next(iter(pairs))
-    if spec.residual is not None:
-        columns = _columns(spec, pairs, spec.residual.columns)
-        verdict = spec.residual.evaluate(columns, len(pairs[probing][1]))
-        keep = np.flatnonzero(np.asarray(pc.fill_null(verdict, False)))
-        if len(keep) < len(verdict):
-            pairs = {side: (tuples, rows[keep]) for side, (tuples, rows) in pairs.items()}
-    rows = pairs[probing][1]
-    used = frozenset(name for output in spec.select for name in output.expr.columns)
-    columns = _columns(spec, pairs, used)
-    arrays = [_typed(output.expr.evaluate(columns, len(rows)), output.type) for output in spec.select]
-    return pa.RecordBatch.from_arrays(arrays, schema=output_schema(spec)), rows
+    def __init__(self, spec: JoinSpec) -> None:
+        self._spec, self._schema = spec, output_schema(spec)
+        self._used = frozenset(name for output in spec.select for name in output.expr.columns)
+        self._tested = spec.residual.columns if spec.residual is not None else frozenset()
+
+    def passing(self, pairs: Pairs) -> npt.NDArray[np.uint64] | None:
+        """Which of the pairs (side -> tuples and rows) the residual predicate is true for; None: there is none."""
+        if self._spec.residual is None:
+            return None
+        count = len(next(iter(pairs.values()))[1])
+        verdict = self._spec.residual.evaluate(_columns(self._spec, pairs, self._tested), count)
+        return np.asarray(pc.indices_nonzero(verdict))
+
+    def rows(self, pairs: Pairs) -> pa.RecordBatch:
+        """The result rows of the pairs."""
+        count = len(next(iter(pairs.values()))[1])
+        columns = _columns(self._spec, pairs, self._used)
+        arrays = [_typed(output.expr.evaluate(columns, count), output.type) for output in self._spec.select]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _columns(spec: JoinSpec, pairs: Pairs, names: frozenset[str]) -> dict[str, pa.Array]:

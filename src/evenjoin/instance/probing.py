@@ -2,7 +2,7 @@
 
 low <= t1 - t0 <= high, so a tuple of side 0 asks for times [t0 + low, t0 + high] and one of side 1 for
 [t1 - high, t1 - low]. Without an equality the same holds for codes: see spec/band.py.
-Also counts what each of them found, for the receipt.
+Also counts what each of them found, for the receipt: pairs, before a residual predicate looks at them, and results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.probe import Probes, shifted
+from evenjoin.kernels.probe import I32, Probes, Ranges, shifted
 from evenjoin.kernels.sorting import group_starts
 from evenjoin.spec import JoinSpec
 from evenjoin.state.layout import Tuples
@@ -79,9 +79,12 @@ class Probing:
         low, high = self.time_span
         return (low is not None and run.high < low) or (high is not None and run.low > high)
 
-    def count(self, rows: npt.NDArray[np.int64], results: int) -> None:
-        """Add the pairs that were looked at, by probing row (`rows` ascend), and how many results they gave."""
-        self.results += results
+    def count_ranges(self, found: Ranges) -> None:
+        """Add pairs, by the ranges of the probing rows; each row occurs once."""
+        self.pairs[found.rows] += found.stop - found.start
+
+    def count(self, rows: I32) -> None:
+        """Add pairs, by their probing rows, which ascend."""
         if len(rows):
             first, last = int(rows[0]), int(rows[-1])
             self.pairs[first : last + 1] += np.bincount(rows - first, minlength=last + 1 - first)

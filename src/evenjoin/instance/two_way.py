@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenjoin.instance.emit import results
+from evenjoin.instance.emit import Emitter
 from evenjoin.instance.late import write_late
 from evenjoin.instance.probing import Probing
 from evenjoin.instance.tally import Kept, Tally, cell_counts, count_cells, heavy_keys
 from evenjoin.instance.verify import dirty_codes, key_values, same_keys
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.probe import Ranges, band_ranges, code_ranges, in_time, narrow, pair_chunks
+from evenjoin.kernels.probe import I32, Ranges, band_ranges, code_ranges, gathered, in_time, narrow, pair_chunks
 from evenjoin.load.receipt import Intake, Receipt
 from evenjoin.load.report import HEAVY_KEYS
 from evenjoin.placement.place import stored_here
@@ -108,16 +108,16 @@ def join_batch(
     own = {run.file for side in sides for run in work.runs.get((instance, side), ())}
     segments.retain(own, f"-i{instance}-")
     late_files = write_late(folder, arrivals.late, names.batch, f"{instance}-{names.attempt}")
+    emitter = Emitter(work.spec)
     for side, mine in enumerate(probing):
         for run, tuples in _opposite(work, instance, mine, stored, segments):
-            for rows, positions in _matches(work, instance, mine, run, tuples):
-                pairs = {side: (mine.tuples, rows), 1 - side: (tuples, positions)}
-                batch, kept = results(work.spec, pairs)
-                mine.count(rows, len(kept))
-                if batch.num_rows:
-                    clock.stop()
-                    yield batch
-                    clock.start()
+            matches = _matches(work, instance, mine, run, tuples)
+            for rows, positions in gathered(_passing(emitter, mine, tuples, matches), work.pair_limit):
+                batch = emitter.rows({side: (mine.tuples, rows), 1 - side: (tuples, positions)})
+                mine.results += len(rows)
+                clock.stop()
+                yield batch
+                clock.start()
     work.step("joined", instance)
     runs = [_kept(work, instance, side, segments) for side in sides] if work.tracked else None
     tally = Tally(work.spec, work.table, stored, probing, runs)
@@ -219,7 +219,7 @@ def _opposite(
         yield None, stored[other]
 
 
-def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples) -> Iterator[tuple[I64, I64]]:
+def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples) -> Iterator[tuple[I32, I32]]:
     """Pairs (probing row, stored position) with equal keys (or keys within the band), within the time bounds, alive."""
     probes, spec = mine.probes, work.spec
     if mine.asked is not None:
@@ -244,22 +244,53 @@ def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: 
 
 def _pairs(
     work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples, found: Ranges, doubt: Doubt
-) -> Iterator[tuple[I64, I64]]:
-    other = 1 - mine.side
+) -> Iterator[tuple[I32, I32]]:
+    """The pairs of the ranges that pass what can only be seen pair by pair."""
+    filters = _filters(work, instance, mine, run, stored, doubt)
+    if not filters:
+        mine.count_ranges(found)
     for rows, positions in pair_chunks(found, work.pair_limit):
-        if mine.checks_time and stored.times is not None:
-            keep = in_time(stored.times, mine.probes, rows, positions)
+        for passes in filters:
+            keep = passes(rows, positions)
             rows, positions = rows[keep], positions[keep]
-        if run is not None and run.mask is not None:
-            table = work.masks[run.mask]
-            keep = stored_here(table, other, stored.codes[positions], stored.u[positions], instance)
-            rows, positions = rows[keep], positions[keep]
-        if doubt is Doubt.KEYS:
-            keys = key_values(work.spec, mine.side, mine.tuples, rows)
-            keep = same_keys(work.spec, keys, key_values(work.spec, other, stored, positions))
-            rows, positions = rows[keep], positions[keep]
+        if filters:
+            mine.count(rows)
         if len(rows):
             yield rows, positions
+
+
+def _filters(
+    work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples, doubt: Doubt
+) -> list[Callable[[I32, I32], npt.NDArray[np.bool_]]]:
+    """Which of some pairs have times within the bounds, a stored tuple that is alive here, and the same real keys."""
+    other = 1 - mine.side
+    out: list[Callable[[I32, I32], npt.NDArray[np.bool_]]] = []
+    if mine.checks_time and stored.times is not None:
+        out.append(partial(in_time, stored.times, mine.probes))
+    if run is not None and run.mask is not None:
+        table = work.masks[run.mask]
+        out.append(lambda _, at: stored_here(table, other, stored.codes[at], stored.u[at], instance))
+    if doubt is Doubt.KEYS:
+        out.append(
+            lambda rows, at: same_keys(
+                work.spec,
+                key_values(work.spec, mine.side, mine.tuples, rows),
+                key_values(work.spec, other, stored, at),
+            )
+        )
+    return out
+
+
+def _passing(
+    emitter: Emitter, mine: Probing, stored: Tuples, chunks: Iterator[tuple[I32, I32]]
+) -> Iterator[tuple[I32, I32]]:
+    """The pairs for which the residual predicate is true."""
+    for rows, positions in chunks:
+        keep = emitter.passing({mine.side: (mine.tuples, rows), 1 - mine.side: (stored, positions)})
+        if keep is None:
+            yield rows, positions
+        elif len(keep):
+            yield rows[keep], positions[keep]
 
 
 def _total(intakes: Sequence[tuple[Intake, ...]], sides: int) -> tuple[Intake, ...]:

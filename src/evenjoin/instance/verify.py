@@ -23,7 +23,7 @@ from evenjoin.state.layout import Tuples
 Mask = npt.NDArray[np.bool_]
 
 
-def key_values(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+def key_values(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
     """The real keys of some tuples."""
     alias = spec.sides[side].alias
     used = {name for key in spec.sides[side].keys for name in key.columns}

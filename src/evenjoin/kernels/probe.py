@@ -15,14 +15,16 @@ Cost O(distinct probe codes * log run + probes * log group), independent of how 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64, Codes
-from evenjoin.kernels.sorting import expand
+from evenjoin.kernels.sorting import expand, expand_narrow
+
+I32 = npt.NDArray[np.int32]
 
 
 class Ranges(NamedTuple):
@@ -113,7 +115,7 @@ def bisect(values: I64, start: I64, stop: I64, needles: I64, side: str) -> I64:
     return low
 
 
-def in_time(run_times: I64, probes: Probes, rows: I64, positions: I64) -> npt.NDArray[np.bool_]:
+def in_time(run_times: I64, probes: Probes, rows: I32, positions: I32) -> npt.NDArray[np.bool_]:
     """Which pairs have a stored time within the probing row's bounds. O(pairs)."""
     times = run_times[positions]
     keep = np.ones(len(rows), np.bool_)
@@ -124,8 +126,10 @@ def in_time(run_times: I64, probes: Probes, rows: I64, positions: I64) -> npt.ND
     return keep
 
 
-def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """All (probing row, stored position) pairs in chunks of at most `limit` pairs: memory stays bounded."""
+def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[I32, I32]]:
+    """All (probing row, stored position) pairs in chunks of at most `limit` pairs: memory stays bounded.
+
+    int32, since a batch and a run have fewer rows than 2**31: the pairs of a hot key are the hottest loop there is."""
     counts = found.stop - found.start
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -136,4 +140,25 @@ def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[npt.NDArray[np.int6
         start, stop = found.start[chunk].copy(), found.stop[chunk].copy()
         start[0] += begin - (int(ends[first]) - int(counts[first]))
         stop[-1] -= int(ends[last]) - end
-        yield np.repeat(found.rows[chunk], stop - start), expand(start, stop - start)
+        yield np.repeat(found.rows[chunk].astype(np.int32), stop - start), expand_narrow(start, stop - start)
+
+
+def gathered(chunks: Iterable[tuple[I32, I32]], limit: int) -> Iterator[tuple[I32, I32]]:
+    """The same pairs in as few chunks as put together have at most `limit`: a filter may have left few of each."""
+    held: list[tuple[I32, I32]] = []
+    count = 0
+    for chunk in chunks:
+        if held and count + len(chunk[0]) > limit:
+            yield _together(held)
+            held, count = [], 0
+        held.append(chunk)
+        count += len(chunk[0])
+    if held:
+        yield _together(held)
+
+
+def _together(chunks: list[tuple[I32, I32]]) -> tuple[I32, I32]:
+    if len(chunks) == 1:
+        return chunks[0]
+    rows, positions = (np.concatenate(part) for part in zip(*chunks, strict=True))
+    return rows, positions

@@ -127,12 +127,12 @@ class Tuples:
     def take(self, rows: npt.NDArray[Any]) -> Tuples:
         return Tuples.of(self.layout, self.batch.take(pa.array(rows)))
 
-    def column(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
+    def column(self, name: str, rows: npt.NDArray[Any]) -> pa.Array:
         """Values of a column for the given rows, rebuilt from code or time if it is not stored."""
         source = self.layout.rebuilt.get(name)
         if source is None:
             return pc.take(self.batch.column(name), pa.array(rows), boundscheck=False)
         if source == CODE:
-            return from_ordered_int64(self.codes[rows], self.layout.types[name])
+            return from_ordered_int64(np.take(self.codes, rows), self.layout.types[name])
         assert self.times is not None
-        return pa.array(self.times[rows]).cast(self.layout.types[name])
+        return pc.take(pa.array(self.times), pa.array(rows), boundscheck=False).cast(self.layout.types[name])
