@@ -25,12 +25,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    """A small local session with the settings EvenJoin asks for."""
+    """A small local session with the settings EvenJoin asks for; a task whose worker dies is tried again."""
     from pyspark.sql import SparkSession
 
     import evenjoin
 
-    builder = SparkSession.builder.master("local[2]").appName("evenjoin tests")
+    builder = SparkSession.builder.master("local[2,4]").appName("evenjoin tests")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,6 +1,9 @@
-"""Rebalances on real Spark: seeded runs with a migration after every batch give the batch join's results."""
+"""Rebalances on real Spark: seeded runs with a migration after every batch, in which a worker is killed, give the batch
+join's results."""
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -33,24 +36,34 @@ def streams(folder, seed, batches=3, rows=60):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_migration_after_every_batch(spark, tmp_path, seed):
-    """Whichever planner, shared or split, on as many instances as it happens to be."""
+    """Whichever planner, shared or split, on as many instances as it happens to be; and a donor's worker dies among
+    its copies, once."""
     whole = streams(tmp_path, seed)
     seen = Collected()
+    instances, died = 2 + seed % 3, tmp_path / "died"
+
+    def dies(step, instance):
+        if step == "moved" and instance == seed % instances and not died.exists():
+            died.touch()
+            os._exit(37)
+
     names = tuple(np.random.default_rng(seed).choice(EAGER, 2).tolist())
     joined = evenjoin.join(
         {alias: read_stream(spark, tmp_path / alias, SCHEMA) for alias in "lr"},
         on="l.k = r.k",
         select=SELECT,
         strategy=Capricious(names, seed),
-        instances=2 + seed % 3,
+        instances=instances,
         layout="split" if seed % 2 else "shared",
         track=16,
+        worker_step=dies,
     )
     writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / "ck"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     found = multiset(pa.concat_tables(seen.batches.values()))
     assert found == brute_force(build_spec(SCHEMAS, "l.k = r.k", select=SELECT), whole)
+    assert died.exists()
     assert len(query.migrations()) == 2
     assert sum(event["tuples"] for event in query.migrations()) > 0
 

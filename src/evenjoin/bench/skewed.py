@@ -56,7 +56,7 @@ WIDEST = 3.0
 TASKS = 8
 """Tasks between which drift swaps keys: the instances a comparison runs with, unless it is told otherwise."""
 SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r_ts", "l.v AS l_v", "r.v AS r_v")
-RIDES = "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts"
+RIDES = "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 2 MINUTES AND o.ts"
 RIDES_SELECT = ("o.id AS order_id", "t.taxi AS taxi", "o.cell AS cell", "o.ts AS ordered", "t.ts AS seen")
 TRACKS_PER_ORDER = 3
 SEED = 1
@@ -159,9 +159,9 @@ def swapped(
 
 
 def _rides(size: Size) -> JoinWorkload:
-    """The ride-hailing day: taxis seen in the order's cell in the ten minutes before; 15 minutes a batch."""
+    """The ride-hailing day: taxis seen in the order's cell in the two minutes before; 15 minutes a batch."""
     rows, batches = size.rows or 40_000, size.batches or 96
     seed = SEED if size.seed is None else size.seed
     day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=seed)
-    window = 600_000_000
+    window = 120_000_000
     return JoinWorkload("ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window)
