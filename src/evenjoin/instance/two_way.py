@@ -17,7 +17,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import Literal
 
@@ -27,11 +26,12 @@ import pyarrow as pa
 
 from evenjoin.instance.emit import Emitter
 from evenjoin.instance.late import write_late
+from evenjoin.instance.pairs import matching, passing
 from evenjoin.instance.probing import Probing
 from evenjoin.instance.tally import Kept, Tally, cell_counts, count_cells, heavy_keys
-from evenjoin.instance.verify import dirty_codes, key_values, same_keys
+from evenjoin.instance.verify import dirty_codes
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.probe import I32, Ranges, band_ranges, code_ranges, gathered, in_time, narrow, pair_chunks
+from evenjoin.kernels.probe import gathered
 from evenjoin.load.receipt import Intake, Receipt
 from evenjoin.load.report import HEAVY_KEYS
 from evenjoin.placement.place import stored_here
@@ -42,13 +42,6 @@ from evenjoin.state.compaction import choose, merged
 from evenjoin.state.files import Folder
 from evenjoin.state.layout import ROLE, Layout, Tuples
 from evenjoin.state.segment import Run, Segments, cut, seal, sorted_tuples
-
-
-class Doubt(Enum):
-    """Whether candidate pairs must still have their real keys compared, one by one."""
-
-    NONE = 0
-    KEYS = 1
 
 
 def no_step(name: str, instance: int) -> None:
@@ -111,8 +104,8 @@ def join_batch(
     emitter = Emitter(work.spec)
     for side, mine in enumerate(probing):
         for run, tuples in _opposite(work, instance, mine, stored, segments):
-            matches = _matches(work, instance, mine, run, tuples)
-            for rows, positions in gathered(_passing(emitter, mine, tuples, matches), work.pair_limit):
+            matches = matching(work, instance, mine, run, tuples)
+            for rows, positions in gathered(passing(emitter, mine, tuples, matches), work.pair_limit):
                 batch = emitter.rows({side: (mine.tuples, rows), 1 - side: (tuples, positions)})
                 mine.results += len(rows)
                 clock.stop()
@@ -217,80 +210,6 @@ def _opposite(
             yield run, segments.read(other, run)
     if mine.side > other and len(stored[other]) and len(mine.tuples):
         yield None, stored[other]
-
-
-def _matches(work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples) -> Iterator[tuple[I32, I32]]:
-    """Pairs (probing row, stored position) with equal keys (or keys within the band), within the time bounds, alive."""
-    probes, spec = mine.probes, work.spec
-    if mine.asked is not None:
-        found = narrow(None, probes, *band_ranges(stored.codes, *mine.asked), None)
-        yield from _pairs(work, instance, mine, run, stored, found, Doubt.NONE)
-        return
-    groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
-    doubtful = np.zeros(len(groups), np.bool_)
-    if not stored.layout.codec.exact and len(groups):
-        dirty = dirty_codes(spec, 1 - mine.side, stored) if run is None else run.dirty
-        suspects = np.array([*dirty, *mine.dirty], probes.codes.dtype)
-        doubtful = np.isin(probes.codes[probes.starts[groups]], suspects)
-        keys = key_values(spec, mine.side, mine.tuples, probes.starts[groups])
-        keep = doubtful | same_keys(spec, keys, key_values(spec, 1 - mine.side, stored, start))
-        groups, start, stop, doubtful = groups[keep], start[keep], stop[keep], doubtful[keep]
-    span = (run.low, run.high) if run is not None else None
-    for part, doubt in ((~doubtful, Doubt.NONE), (doubtful, Doubt.KEYS)):
-        if part.any():
-            found = narrow(stored.times, probes, groups[part], start[part], stop[part], span)
-            yield from _pairs(work, instance, mine, run, stored, found, doubt)
-
-
-def _pairs(
-    work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples, found: Ranges, doubt: Doubt
-) -> Iterator[tuple[I32, I32]]:
-    """The pairs of the ranges that pass what can only be seen pair by pair."""
-    filters = _filters(work, instance, mine, run, stored, doubt)
-    if not filters:
-        mine.count_ranges(found)
-    for rows, positions in pair_chunks(found, work.pair_limit):
-        for passes in filters:
-            keep = passes(rows, positions)
-            rows, positions = rows[keep], positions[keep]
-        if filters:
-            mine.count(rows)
-        if len(rows):
-            yield rows, positions
-
-
-def _filters(
-    work: Work, instance: int, mine: Probing, run: Run | None, stored: Tuples, doubt: Doubt
-) -> list[Callable[[I32, I32], npt.NDArray[np.bool_]]]:
-    """Which of some pairs have times within the bounds, a stored tuple that is alive here, and the same real keys."""
-    other = 1 - mine.side
-    out: list[Callable[[I32, I32], npt.NDArray[np.bool_]]] = []
-    if mine.checks_time and stored.times is not None:
-        out.append(partial(in_time, stored.times, mine.probes))
-    if run is not None and run.mask is not None:
-        table = work.masks[run.mask]
-        out.append(lambda _, at: stored_here(table, other, stored.codes[at], stored.u[at], instance))
-    if doubt is Doubt.KEYS:
-        out.append(
-            lambda rows, at: same_keys(
-                work.spec,
-                key_values(work.spec, mine.side, mine.tuples, rows),
-                key_values(work.spec, other, stored, at),
-            )
-        )
-    return out
-
-
-def _passing(
-    emitter: Emitter, mine: Probing, stored: Tuples, chunks: Iterator[tuple[I32, I32]]
-) -> Iterator[tuple[I32, I32]]:
-    """The pairs for which the residual predicate is true."""
-    for rows, positions in chunks:
-        keep = emitter.passing({mine.side: (mine.tuples, rows), 1 - mine.side: (stored, positions)})
-        if keep is None:
-            yield rows, positions
-        elif len(keep):
-            yield rows[keep], positions[keep]
 
 
 def _total(intakes: Sequence[tuple[Intake, ...]], sides: int) -> tuple[Intake, ...]:
