@@ -51,7 +51,7 @@ FEW, MANY = 2_000, 10_000_000
 meet in a batch."""
 SPAN_US = 10_000_000
 RESULTS, PAIRS = 2_000_000, 80_000_000
-NEAR = " AND abs(l.v - r.v) <= 500"
+NEAR = " AND abs(l.v - r.v) <= 50"
 WIDEST = 3.0
 TASKS = 8
 """Tasks between which drift swaps keys: the instances a comparison runs with, unless it is told otherwise."""
