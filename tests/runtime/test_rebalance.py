@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import evenjoin
 from evenjoin.errors import TableError
 from evenjoin.load.items import F64, Items, loads
 from evenjoin.load.receipt import HeavyKey, Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 from evenjoin.runtime.rebalance import Guards, decide
+from evenjoin.state.files import MemoryFolder
 from evenjoin.strategies import Adsp
 from evenjoin.strategies.base import Static
 
@@ -134,3 +137,17 @@ class Proposing(Adsp):
 
     def plan(self, report, items, table):
         return self.tells
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
+def test_another_keyed_strategy_on_a_live_checkpoint_moves_nothing():
+    """They start from the same places: hash, then each of the others, on one checkpoint; only their own plans move."""
+    folder, schema = MemoryFolder(), pa.schema([("k", pa.int64())])
+    part = {alias: pa.table({"k": np.arange(500) % 100}, schema) for alias in "lr"}
+    for name in ("hash", "djb(buckets=40)", "lsstream", "readj", "fastjoin", "hash"):
+        with evenjoin.local(
+            {"l": schema, "r": schema}, "l.k = r.k", strategy=name, instances=4, checkpoint=folder, min_work=1e9
+        ) as join:
+            assert join.process(part).num_rows > 0
+            if name != "hash":
+                assert (join.migrations()[-1]["why"], join.migrations()[-1]["tuples"]) == ("asked for", 0)
