@@ -39,6 +39,10 @@ class Size:
     seed: int | None = None
     drift: Drift = Drift()
 
+    def seed_or(self, own: int) -> int:
+        """The seed that was asked for, or the workload's own."""
+        return own if self.seed is None else self.seed
+
 
 OWN = Size()
 

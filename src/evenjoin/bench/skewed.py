@@ -97,7 +97,7 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
         streams,
         rows_per_batch=size.rows or streams.rows_per_batch,
         batches=size.batches or streams.batches,
-        seed=SEED if size.seed is None else size.seed,
+        seed=size.seed_or(SEED),
     )
     condition = f"l.k = r.k AND r.ts BETWEEN {low} AND {high}" + (NEAR if near else "")
     lag = f"{SPAN_US // 2_000} milliseconds"
@@ -161,7 +161,7 @@ def swapped(
 def _rides(size: Size) -> JoinWorkload:
     """The ride-hailing day: taxis seen in the order's cell in the two minutes before; 15 minutes a batch."""
     rows, batches = size.rows or 40_000, size.batches or 96
-    seed = SEED if size.seed is None else size.seed
-    day = Day(orders=rows * batches, tracks=TRACKS_PER_ORDER * rows * batches, batches=batches, seed=seed)
+    tracks = TRACKS_PER_ORDER * rows * batches
+    day = Day(orders=rows * batches, tracks=tracks, batches=batches, seed=size.seed_or(SEED))
     window = 120_000_000
     return JoinWorkload("ride-hailing", day, ("o", "t"), RIDES, RIDES_SELECT, watermark="30 seconds", reach_us=window)
