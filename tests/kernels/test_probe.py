@@ -120,7 +120,7 @@ def test_shifted_times_stop_at_the_ends(values, by):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 20))
 def test_gathered_chunks_are_the_same_pairs_in_fewer_pieces(sizes, limit):
-    """Nothing is lost, repeated or out of order; no chunk is above the limit, and no two neighbours fit into one."""
+    """Nothing is lost, repeated or out of order; no chunk is above the limit, and none ends early."""
     at = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1]) if sizes else []
     chunks = list(gathered([(piece, piece + 100) for piece in at], limit))
     assert [x for rows, _ in chunks for x in rows.tolist()] == list(range(sum(sizes)))

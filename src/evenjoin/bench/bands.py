@@ -142,7 +142,7 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
     rows, batches = size.rows or streams.rows_per_batch, size.batches or streams.batches
     return replace(
         found,
-        streams=replace(streams, rows_per_batch=rows, batches=batches, seed=SEED if size.seed is None else size.seed),
+        streams=replace(streams, rows_per_batch=rows, batches=batches, seed=size.seed_or(SEED)),
     )
 
 

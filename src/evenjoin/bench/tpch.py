@@ -140,9 +140,7 @@ class TpchStreams:
 def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The TPC-H join of that name."""
     query = QUERIES[name]
-    streams = TpchStreams(
-        name, size.rows or query.rows, size.batches or BATCHES, seed=SEED if size.seed is None else size.seed
-    )
+    streams = TpchStreams(name, size.rows or query.rows, size.batches or BATCHES, seed=size.seed_or(SEED))
     return JoinWorkload(
         name, streams, query.aliases, query.condition, query.select, event_time=None, capacity=query.capacity
     )
