@@ -32,7 +32,7 @@ from evenjoin.bench.compare_report import (
     show,
 )
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import Job, JobError, JobTimeout, Outcome
+from evenjoin.bench.jobs import Job, JobError, JobGivenUp, JobTimeout, Outcome
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
 
@@ -275,7 +275,7 @@ def test_a_hopeless_native_join_is_stopped(tmp_path: Path, monkeypatch: pytest.M
                 clock[0] += 1
                 waited.append(clock[0])
             assert len(waited) == module.JVM_START_S + 5 * 0.9 + 0.5
-            raise JobTimeout("given up")
+            raise JobGivenUp("hopeless")
         clock[0] += 1000
         if job.system == "evenjoin":
             assert not hopeless()
@@ -289,3 +289,16 @@ def test_a_hopeless_native_join_is_stopped(tmp_path: Path, monkeypatch: pytest.M
     assert found.counts_agree
     assert agreement(found).endswith(f"{NATIVE} was stopped.")
     assert "&gt; 4,500" in page(found, plots(found))
+
+
+def test_a_native_join_that_is_late_as_a_whole_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the time of a batch, so it is an error as for anybody else."""
+
+    def fake(job: Job, folder: Path, timeout_s: float, hopeless: Callable[[], bool] = lambda: False) -> Outcome:
+        if job.system == "spark-hdfs":
+            raise JobTimeout("late")
+        return outcome("duckdb")
+
+    monkeypatch.setattr(module, "run_job", fake)
+    with pytest.raises(JobTimeout, match="late"):
+        compare(Plan(workload("G11", Size(rows=20, batches=4)), (NATIVE,), 3, tmp_path / "out"))

@@ -11,7 +11,17 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from evenjoin.bench.cpu import Clock, Usage
-from evenjoin.bench.jobs import Job, JobError, JobTimeout, Outcome, read_job, read_outcome, run_job, write_outcome
+from evenjoin.bench.jobs import (
+    Job,
+    JobError,
+    JobGivenUp,
+    JobTimeout,
+    Outcome,
+    read_job,
+    read_outcome,
+    run_job,
+    write_outcome,
+)
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.run import CONDITION, PEERS, SELECT, WORKLOADS, job_of, main, scaled
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
@@ -109,7 +119,7 @@ def test_a_failed_run_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> Non
         run_job(job, tmp_path / "run")
     with pytest.raises(JobTimeout, match="did not finish"):
         run_job(job, tmp_path / "run", timeout_s=0.01)
-    with pytest.raises(JobTimeout, match="given up"):
+    with pytest.raises(JobGivenUp, match="given up"):
         run_job(job, tmp_path / "run", hopeless=lambda: True)
 
 

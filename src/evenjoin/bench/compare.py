@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, Outcome, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
 from evenjoin.commit.log import Commit, CommitLog
@@ -247,9 +247,7 @@ def _best(
         shutil.rmtree(job.checkpoint, ignore_errors=True)
         try:
             outcome = _watched(job, logs, lambda done: watch(system, done), most_ms)
-        except JobTimeout:
-            if most_ms == inf:
-                raise
+        except JobGivenUp:
             runs.append(Run(system, Outcome(job.system, 0, 0, Usage(most_ms / 1000), (most_ms,)), stopped=True))
             break
         if system == NATIVE:

@@ -27,6 +27,7 @@ from evenjoin.errors import EvenJoinError
 System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"]
 
 
+Stopped = Literal["late", "hopeless"]
 POLL_S = 0.25
 JVM_START_S = 20.0
 """Time allowed for the start of a JVM where a system's own time is limited."""
@@ -38,6 +39,10 @@ class JobError(EvenJoinError):
 
 class JobTimeout(JobError):
     """A measured system took longer than it was given."""
+
+
+class JobGivenUp(JobError):
+    """A measured system was stopped by whoever watched it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +97,29 @@ def run_job(job: Job, folder: Path, timeout_s: float = 1800, hopeless: Callable[
     command = [sys.executable, "-m", "evenjoin.bench.worker", str(asked), str(answered)]
     with log.open("w") as output:
         code = _wait(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT), timeout_s, hopeless)
-    if code is None:
-        raise JobTimeout(f"{job.system} did not finish in {timeout_s:.0f} s, or was given up; see {log}")
+    if code == "late":
+        raise JobTimeout(f"{job.system} did not finish in {timeout_s:.0f} s; see {log}")
+    if code == "hopeless":
+        raise JobGivenUp(f"{job.system} was given up; see {log}")
     if code or not answered.exists():
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise JobError(f"{job.system} failed with exit code {code}; the end of {log}:\n{tail}")
     return read_outcome(answered)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float, hopeless: Callable[[], bool]) -> int | None:
-    """The exit code of a process; None if it was stopped."""
+def _wait(process: subprocess.Popen[bytes], timeout_s: float, hopeless: Callable[[], bool]) -> int | Stopped:
+    """The exit code of a process, or why it was stopped."""
     until = time.monotonic() + timeout_s
     with process:
         try:
-            while time.monotonic() < until and not hopeless():
+            while time.monotonic() < until:
+                if hopeless():
+                    return "hopeless"
                 try:
                     return process.wait(min(POLL_S, timeout_s))
                 except subprocess.TimeoutExpired:
                     continue
-            return None
+            return "late"
         finally:
             process.kill()
 

@@ -60,8 +60,8 @@ RIDES = "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 2 MINUTES AND o.ts"
 RIDES_SELECT = ("o.id AS order_id", "t.taxi AS taxi", "o.cell AS cell", "o.ts AS ordered", "t.ts AS seen")
 TRACKS_PER_ORDER = 3
 SEED = 1
-"""By LS-Stream's measure a hash table is uneven (LI 1.0 to 1.5) with any of the seeds 0 to 11 on zipf1.0, with this one
-clearly so, on zipf1.0 and through the whole day."""
+"""One with which a hash table is clearly uneven by all planners' measures, on zipf1.0 and through the whole day; with
+others it may be near a threshold (by LS-Stream's, LI is 1.0 to 1.5 on zipf1.0 for the seeds 0 to 11)."""
 
 
 @dataclass(frozen=True, slots=True)
