@@ -36,7 +36,7 @@ demo: setup java  ## a ride-hailing day joined on local Spark, about a minute
 	@$(BIN)/evenjoin demo $(ARGS)
 
 test: setup java  ## the fast tests, two at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)

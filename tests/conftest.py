@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need it."""
+"""One Spark session for all tests that need it, and what runs beside it when tests run two at a time."""
 
 from __future__ import annotations
 
@@ -11,21 +11,38 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 """Short runs: a JVM that compiles little is a sixth faster here, and leaves the second core alone."""
 
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark writes its own checkpoint without starting a process for every file: a third of the time of a small query."""
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Where tests run two at a time: those on Spark share one worker, and so one session; those that start processes of
-    their own follow each other."""
-    for item in items:
-        if "spark" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+SESSION = ("tests/spark/", "tests/cases/test_spark.py", "tests/cli/test_examples.py")
+"""Tests that share the session, and so a worker. Elsewhere the fixture `spark` is refused."""
+PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py")
+"""Tests that start Spark processes of their own: they follow each other."""
+SHARING = ("tests/bench/test_sized_workloads.py",)
+"""Files whose tests share data that takes long to make."""
+
+
+def group_of(nodeid: str) -> str:
+    """The tests that run on the same worker, one after the other; most are on their own."""
+    groups = {"session": SESSION, "processes": PROCESSES, "sharing": SHARING}
+    return next((name for name, files in groups.items() if nodeid.startswith(files)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Whole groups go to one worker, the largest first. (Markers for it, as `--dist loadgroup` reads them, do not reach
+    the scheduler with this pytest.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A small local session with the settings EvenJoin asks for; a task whose worker dies is tried again."""
+def _session():
     from pyspark.sql import SparkSession
 
     import evenjoin
@@ -38,6 +55,7 @@ def spark():
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "2g",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -45,3 +63,10 @@ def spark():
     session.sparkContext.setLogLevel("FATAL")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def spark(request, _session):
+    """A small local session with the settings EvenJoin asks for; a task whose worker dies is tried again."""
+    assert group_of(request.node.nodeid) == "session", "name this file in SESSION: two sessions would be started"
+    return _session

@@ -19,23 +19,30 @@ from evenjoin.errors import (
     EvenJoinError,
     SpecError,
     StateCorruptionError,
+    UnboundedStateWarning,
 )
+from evenjoin.runtime.settings import Guards
 from evenjoin.spec import sliding, tumbling
+from evenjoin.strategies.elastic import Scaling
+from evenjoin.version import VERSION
 
 if TYPE_CHECKING:
     from evenjoin.runtime.spark.files import parquet
     from evenjoin.runtime.spark.join import join
     from evenjoin.runtime.spark.session import tune
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "CheckpointInUseError",
     "CheckpointMismatchError",
     "ConditionError",
     "EvenJoinError",
+    "Guards",
+    "Scaling",
     "SpecError",
     "StateCorruptionError",
+    "UnboundedStateWarning",
     "errors",
     "join",
     "local",
@@ -48,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs pyspark loads it when it is first asked for."""
+    """Names that need pyspark load it when they are first asked for."""
     if name == "join":
         from evenjoin.runtime.spark.join import join
 

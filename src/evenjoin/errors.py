@@ -1,16 +1,20 @@
-"""The one tree of exceptions.
+"""The one tree of exceptions, and the one warning.
 
     EvenJoinError
-    ├── ConditionError           the join condition cannot be parsed or run; points at the place in the text
-    ├── SpecError                another argument of the join is wrong (alias, column, type, strategy, ...)
+    ├── SpecError                an argument of the join is wrong (alias, column, type, strategy, ...); a ValueError too
+    │   └── ConditionError       the join condition cannot be parsed or run; points at the place in the text
     ├── TableError               a routing table breaks the meeting invariant (see placement/check.py)
     ├── CheckpointError
-    │   ├── CheckpointMismatchError   the checkpoint belongs to another join
+    │   ├── CheckpointMismatchError   the checkpoint belongs to another join, or has another format
     │   ├── CheckpointInUseError      another query holds the checkpoint
     │   └── StateCorruptionError      a file of the checkpoint is damaged or missing; names the file
     └── ReceiptError             a batch's tasks did not all report; the batch is replayed
 
-Every message says what is wrong and what to do.
+    UserWarning
+    └── UnboundedStateWarning    nothing bounds the state of a side: the join runs, and grows
+
+Guarantee: every message says what is wrong and what to do. Whatever the package raises on purpose is an EvenJoinError.
+Errors inside the reader of SQL (`ExprError`, spec/expr.py) become ConditionErrors before they reach the user.
 """
 
 from __future__ import annotations
@@ -48,11 +52,12 @@ class TableError(EvenJoinError):
 
 
 class CheckpointError(EvenJoinError):
-    """Something about the checkpoint folder."""
+    """The checkpoint folder cannot be used."""
 
 
 class CheckpointMismatchError(CheckpointError):
-    """The checkpoint was written by another join (condition, schema or side order differ)."""
+    """The checkpoint was written by another join (its condition, schema or order of sides differs) or in another
+    format."""
 
 
 class CheckpointInUseError(CheckpointError):
@@ -60,8 +65,12 @@ class CheckpointInUseError(CheckpointError):
 
 
 class StateCorruptionError(CheckpointError):
-    """A segment, table or commit is damaged or missing. The message names the file."""
+    """A file of the checkpoint (a segment, a table, a commit) is damaged or missing. The message names it."""
 
 
 class ReceiptError(EvenJoinError):
     """Not every join instance left a receipt for the batch."""
+
+
+class UnboundedStateWarning(UserWarning):
+    """Nothing bounds the state of a side: it grows for as long as the join runs."""

@@ -1,10 +1,13 @@
 """For testing joins: a brute-force oracle, streams with crashes in them, and Hypothesis strategies.
 
-* `brute_force` evaluates the whole condition on the whole cross product. It shares the SQL reader with the engine but
-  none of its classification, placement, state or kernels.
-* `Crash` in a stream of batches says: die at this step of the next batch, start again from the checkpoint, replay.
-* `routing_tables`, `ranged_tables`, `splits` (in `evenjoin.testing`, needing Hypothesis) draw random valid tables and
-  batch splits.
+* `brute_force` evaluates the whole condition on the whole cross product of two sides. It shares the reader and the
+  evaluation of SQL with the engine, but none of its classification of conjuncts, placement, state or probing. It knows
+  no watermark: late rows are in its answer.
+* `run_stream` runs batches with `Crash`es between them. A crash says: die at this step of the next batch, start again
+  from the checkpoint, and replay the batch.
+* `Hooks` are the clock of a join and functions called at its steps: `hooks=` of `evenjoin.join` and `evenjoin.local`.
+* `split` cuts a table into batches. `Fixed` is a strategy with a given sequence of tables.
+* `routing_tables` and `ranged_tables` draw random valid tables. They need Hypothesis.
 
 Not for production use; `import evenjoin` does not load it.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -28,6 +32,7 @@ from evenjoin.placement.ranges import Ranges, Reach
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
+from evenjoin.runtime.settings import Hooks as Hooks
 from evenjoin.spec import JoinSpec, Scope, parse
 from evenjoin.strategies.adsp.areas import dichotomy
 from evenjoin.strategies.adsp.mapping import aligned
@@ -37,7 +42,7 @@ Rows = Counter[tuple[Any, ...]]
 
 
 def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = None) -> Rows:
-    """The results of the join over the whole input, as a multiset of rows: every pair is looked at."""
+    """The results of the join over the whole input, as a multiset of rows. Every pair of rows is looked at."""
     aliases = [side.alias for side in spec.sides]
     scope = Scope({a: data[a].schema for a in aliases}, None)
     left, right = (data[a].num_rows for a in aliases)
@@ -64,7 +69,7 @@ def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = N
 
 
 def _shared_windows(spec: JoinSpec, columns: Mapping[str, pa.Array], pairs: Any) -> tuple[Any, Any]:
-    """Each pair once per window that holds both of its tuples, window by window."""
+    """Each pair once for each window that holds both of its tuples, and the start of that window."""
     assert spec.window is not None
     size, slide = spec.window
     times = []
@@ -86,7 +91,7 @@ def _shared_windows(spec: JoinSpec, columns: Mapping[str, pa.Array], pairs: Any)
 
 
 def multiset(table: pa.Table) -> Rows:
-    """Rows with their multiplicities; NaN equals NaN."""
+    """The rows of a table with their multiplicities. NaN equals NaN."""
     columns = [column.to_pylist() for column in table.columns]
     return Counter(tuple(_plain(v) for v in row) for row in zip(*columns, strict=True))
 
@@ -99,14 +104,14 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """In a stream: the next batch dies at this step (of the driver, or of instance `instance`'s task)."""
+    """In a stream of batches: the next batch dies at this step of the driver, or of the task of `instance`."""
 
     step: str
     instance: int | None = None
 
 
 class Died(BaseException):
-    """A crash on purpose. Not an Exception, so nothing in between can swallow it."""
+    """A crash on purpose. It is not an Exception, so that nothing on the way can swallow it."""
 
 
 Batch = Mapping[str, pa.Table]
@@ -114,13 +119,15 @@ Make = Callable[..., LocalJoin]
 
 
 def run_stream(make: Make, stream: Iterable[Batch | Crash]) -> dict[int, pa.Table]:
-    """Run a stream with crashes in it through joins made by `make(step=..., worker_step=...)`.
+    """Run a stream with crashes in it through joins made by `make(hooks=Hooks(...))`.
 
-    `make` must give the same checkpoint each time. Returns the results per batch, as an idempotent sink keeps them.
+    `make` must use the same checkpoint each time. Returns the results by batch, as a sink has them that replaces what
+    it wrote for a batch when it is called again.
     """
     sunk: dict[int, pa.Table] = {}
     armed: list[Crash] = []
-    join = make(step=_driver_step(armed), worker_step=_worker_step(armed))
+    hooks = Hooks(step=_driver_step(armed), worker_step=_worker_step(armed))
+    join = make(hooks=hooks)
     number = 0
     for item in stream:
         if isinstance(item, Crash):
@@ -132,7 +139,7 @@ def run_stream(make: Make, stream: Iterable[Batch | Crash]) -> dict[int, pa.Tabl
                 break
             except Died:
                 join.close()
-                join = make(step=_driver_step(armed), worker_step=_worker_step(armed))
+                join = make(hooks=hooks)
         armed.clear()
         number += 1
     join.close()
@@ -154,13 +161,15 @@ def _die(armed: list[Crash], here: Crash) -> None:
 
 
 def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
-    """A table cut into consecutive batches at these rows."""
+    """The table, cut into consecutive batches at these rows."""
     edges = [0, *sorted(min(c, table.num_rows) for c in cuts), table.num_rows]
     return [table.slice(a, b - a) for a, b in pairwise(edges)]
 
 
+@cache
 def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any") -> Any:
-    """Hypothesis strategy: valid tables of any mixture of regions and topologies, or of one region for all tuples."""
+    """A Hypothesis strategy for valid tables: any mixture of buckets, keys and topologies, or one region for all
+    tuples."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -176,8 +185,10 @@ def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any
     return tables()
 
 
+@cache
 def ranged_tables(max_areas: int = 4, farthest: int = 6, reach: Reach | None = None) -> Any:
-    """Hypothesis strategy: valid tables of areas, by random dichotomies of the matrix, for this or a random reach."""
+    """A Hypothesis strategy for valid tables of areas, made by random dichotomies of the matrix, for this reach or a
+    random one."""
     from hypothesis import strategies as st
 
     bound = st.one_of(st.none(), st.integers(-farthest // 2, farthest // 2))
@@ -207,8 +218,10 @@ def _ascending(reach: Reach) -> Reach:
     return Reach(reach.high, reach.low) if empty else reach
 
 
+@cache
 def _grids(first: int) -> Any:
-    """Grids over instances from `first` on, also varietal and unevenly divided, with their number of instances."""
+    """A Hypothesis strategy for grids over instances from `first` on, with their number of instances. Some are
+    varietal, some unevenly divided."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -233,6 +246,7 @@ def _grids(first: int) -> Any:
     return grids()
 
 
+@cache  # making a composite strategy is dear, and these are made inside others
 def _topologies(sides: int, instances: int) -> Any:
     from hypothesis import strategies as st
 
@@ -256,13 +270,18 @@ def _topologies(sides: int, instances: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Fixed(Static):
-    """A strategy for tests: a given sequence of tables, one a batch, whatever the load."""
+    """A strategy for tests: a given sequence of tables, one for each batch, whatever the load is. It always calls for a
+    plan, until the tables are used up."""
 
     tables: tuple[RoutingTable, ...]
 
     @property
     def origin(self) -> str:
         return "drawn"
+
+    @property
+    def alert(self) -> float:
+        return -1.0
 
     def initial(self, instances: int, sides: int, layout: str) -> RoutingTable:
         return self.tables[0]

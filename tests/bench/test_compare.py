@@ -32,15 +32,15 @@ from evenjoin.bench.compare_report import (
     show,
 )
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import Job, JobError, JobGivenUp, JobTimeout, Outcome
+from evenjoin.bench.jobs import Job, JobError, JobGivenUp, JobTimeout, JoinOptions, Outcome
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
+from evenjoin.events import Migration
 
-MOVED: dict[str, Any] = {
-    "batch": 2, "why": "imbalance", "from": "fastjoin on 2", "to": "fastjoin on 2", "imbalance_before": 9.5,
-    "imbalance_forecast": 2.0, "imbalance_after": 2.1, "planner_ms": 1.25, "forecast_tuples": 1200, "tuples": 1234,
-    "bytes": 56789, "pause_ms": 40.0, "busy_after": 1.1,
-}  # fmt: skip
+MOVED = Migration(
+    2, "fastjoin on 2", "fastjoin on 2", 1234, 56789, 40.0, "imbalance", imbalance_before=9.5, imbalance_forecast=2.0,
+    planner_ms=1.25, forecast_tuples=1200, imbalance_after=2.1, busy_after=1.1,
+)  # fmt: skip
 
 
 def outcome(system: str = "evenjoin", ms: float = 100.0, results: int = 4_000) -> Outcome:
@@ -48,7 +48,7 @@ def outcome(system: str = "evenjoin", ms: float = 100.0, results: int = 4_000) -
     return Outcome(system, 1_000, results, Usage(1.0), batch_ms)  # type: ignore[arg-type]
 
 
-def run(name: str, measures: dict[str, tuple[float, ...]], *migrations: dict[str, Any]) -> Run:
+def run(name: str, measures: dict[str, tuple[float, ...]], *migrations: Migration) -> Run:
     trace = Trace(
         (5.0, 4.0, 1.5, 1.7), measures, ("even",) * 4, migrations, (10.0, 30.0), (7, 21), (5, 6),
         tasks=(2,) * 4, requests=(8,) * 4, stored=(9,) * 4, alive=(),
@@ -119,14 +119,16 @@ def test_files_are_json_plots_and_one_page_that_loads_nothing(tmp_path: Path) ->
     assert saved["thresholds"] == {"fastjoin": 2.2}
     assert [entry["name"] for entry in saved["runs"]] == ["hash", "fastjoin", NATIVE]
     assert saved["runs"][1]["migrated"] == 1234
+    assert saved["runs"][1]["trace"]["migrations"] == [MOVED.to_json()]
     assert saved["runs"][1]["trace"]["migrations"][0]["pause_ms"] == 40.0
+    assert saved["runs"][1]["trace"]["migrations"][0]["to"] == "fastjoin on 2"
 
 
 def sized(*tasks: tuple[int, ...]) -> Comparison:
     """Runs named adsp, square, ... with these tasks a batch; 25, 50, 75 and 100 tuples are alive after each, V = 30."""
     runs = []
     for name, some in zip(("adsp", "square", "dynamic"), tasks, strict=False):
-        made = run(name, {name: (1.0,) * 4}, {**MOVED, "tuples": 10 * max(some)})
+        made = run(name, {name: (1.0,) * 4}, replace(MOVED, tuples=10 * max(some)))
         assert made.trace is not None
         more = {"requests": (60, 60, 60, 120), "stored": (25, 50, 75, 100), "alive": (25, 50, 75, 100)}
         runs.append(replace(made, trace=replace(made.trace, tasks=some, **more)))  # type: ignore[arg-type]
@@ -196,8 +198,8 @@ def test_strategies_without_a_planner_run_with_counts(tmp_path: Path) -> None:
     plan = Plan(workload("G22"), ("hash", "djb", NATIVE), 8, tmp_path)
     jobs = {system: job_of(plan, system, {"l": "a", "r": "b"}, tmp_path) for system in (*plan.systems, "duckdb")}
     assert [job.system for job in jobs.values()] == ["evenjoin", "evenjoin", "spark-hdfs", "duckdb"]
-    assert jobs["hash"].options == {"track": 128}
-    assert jobs["djb"].options == {}
+    assert jobs["hash"].options == JoinOptions(track=128)
+    assert jobs["djb"].options == JoinOptions()
     assert plan.strategies == ("hash", "djb")
 
 
@@ -218,15 +220,15 @@ def joined(folder: Path, strategy: str, **settings: Any) -> None:
 
 def test_a_trace_is_what_the_commits_hold(tmp_path: Path) -> None:
     """Own imbalance as the planner saw it, every migration, and totals per instance; hash by FastJoin's measure too."""
-    joined(tmp_path / "fast", "fastjoin", cooldown=0, min_work=0)
+    joined(tmp_path / "fast", "fastjoin", guards=evenjoin.Guards(cooldown=0, min_work=0))
     joined(tmp_path / "hash", "hash", track=128)
     fast = read_trace(tmp_path / "fast", "fastjoin", ("hash", "fastjoin"))
     hashed = read_trace(tmp_path / "hash", "hash", ("hash", "fastjoin"))
     assert set(fast.measures) == {"fastjoin"}
     assert set(hashed.measures) == {"hash", "fastjoin"}
     assert fast.migrations
-    assert [event["imbalance_after"] for event in fast.migrations] == [
-        fast.measures["fastjoin"][event["batch"]] for event in fast.migrations
+    assert [event.imbalance_after for event in fast.migrations] == [
+        fast.measures["fastjoin"][event.batch] for event in fast.migrations
     ]
     assert fast.measures["fastjoin"][0] == hashed.measures["fastjoin"][0]
     assert np.mean(fast.measures["fastjoin"][2:]) < np.mean(hashed.measures["fastjoin"][2:])

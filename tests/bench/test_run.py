@@ -75,9 +75,10 @@ def test_systems_that_disagree_are_seen(tmp_path: Path) -> None:
     assert {"cores", "python", "pyspark"} <= set(saved["machine"])
 
 
-def test_values_survive_the_way_to_another_process(tmp_path: Path) -> None:
-    """Job and Outcome are the same after JSON."""
-    job = job_of(WORKLOADS["W3"], "evenjoin", {"l": "a", "r": "b"}, tmp_path)
+@pytest.mark.parametrize("name", ["W3", "W4"])
+def test_values_survive_the_way_to_another_process(name: str, tmp_path: Path) -> None:
+    """Job (W4: with guards and scaling) and Outcome are the same after JSON."""
+    job = job_of(WORKLOADS[name], "evenjoin", {"l": "a", "r": "b"}, tmp_path)
     (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
     assert read_job(tmp_path / "job.json") == job
     write_outcome(outcome("duckdb", 5), tmp_path / "outcome.json")

@@ -25,7 +25,7 @@ from evenjoin.bench.skewed import (
 )
 from evenjoin.bench.workloads import EPOCH_US, ZIPF_SCHEMA, zipf_weights
 from evenjoin.errors import SpecError
-from evenjoin.kernels.hashing import bucket_of
+from evenjoin.placement.place import bucket_of
 from evenjoin.spec import build_spec
 
 
@@ -135,7 +135,7 @@ def test_every_workload_is_a_join_whose_state_is_bounded(name: str) -> None:
         sides, found.condition, event_time="ts", watermark=found.watermark, select=list(found.select)
     )  # fmt: skip
     assert not spec.unbounded_sides()
-    assert max(abs(spec.low or 0), abs(spec.high or 0)) == found.reach_us
+    assert max(abs(spec.edges[0].low or 0), abs(spec.edges[0].high or 0)) == found.reach_us
 
 
 def test_a_batch_gives_about_as_many_results_as_promised(tmp_path: Path) -> None:

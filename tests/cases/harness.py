@@ -22,7 +22,7 @@ CASES = json.loads((Path(__file__).parent / "public.json").read_text())
 CONDITIONS = {"pathway.band.forget_after_2_keep_results": "l.t = r.t"}
 """Where a case's condition is prose, the SQL it means."""
 
-EAGER = {"cooldown": 0, "min_gain": 0, "min_work": 0}
+EAGER = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 """Guards that let every plan through: a scheme changes whenever its strategy wants to."""
 SIZED = ("square(task_capacity=6)", "adsp(task_capacity=6)", "dynamic(task_capacity=6, most=16)")
 """Strategies for conditions without an equality that have a planner, with tasks so small that it plans."""

@@ -70,8 +70,8 @@ def execute(run: Run, steps: list[Step], strategy: str | None, tmp_path):
             strategy=strategy,
             instances=instances,
             checkpoint=tmp_path,
+            guards=EAGER if strategy in SIZED else None,
             **run.options,
-            **(EAGER if strategy in SIZED else {}),
         )
 
     join, total = make(), multiset(pa.table({}))
@@ -84,7 +84,7 @@ def execute(run: Run, steps: list[Step], strategy: str | None, tmp_path):
         if step.new is not None:
             assert new == step.new
         if step.stored is not None:
-            assert sum(join.progress()["stored"]) == step.stored
+            assert sum(join.progress().stored) == step.stored
         total += new
     join.close()
     return total

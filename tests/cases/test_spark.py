@@ -31,7 +31,7 @@ def with_strategies():
 def test_case(case, strategy, spark, tmp_path):
     """The same rows as on the embedded engine, step by step."""
     run = read_case(case)
-    options = run.options | ({"strategy": strategy, **EAGER} if strategy else {})
+    options = run.options | ({"strategy": strategy, "guards": EAGER} if strategy else {})
     sink, instances, done = Collected(), 2, 0
     parts = _between_restarts(run.steps)
     for part in parts:

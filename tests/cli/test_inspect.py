@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 import evenjoin
 from evenjoin.cli.app import evenjoin as command
+from evenjoin.cli.history import RecordedJoin
+from evenjoin.spec import build_spec
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 ON = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
@@ -90,7 +92,7 @@ def rebalanced(tmp_path: Path) -> Path:
     rng = np.random.default_rng(7)
     with evenjoin.local(
         {"l": SCHEMA, "r": SCHEMA}, ON, event_time="ts", watermark="0 seconds", instances=3, checkpoint=folder,
-        strategy="fastjoin", cooldown=0, min_work=0,
+        strategy="fastjoin", guards=evenjoin.Guards(cooldown=0, min_work=0),
     ) as join:  # fmt: skip
         for second in range(6):
             join.process({side: rows((rng.zipf(1.3, 400) % 50).tolist(), second) for side in "lr"})
@@ -185,3 +187,13 @@ def test_usage_errors_are_exit_code_2(arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("window", [None, evenjoin.sliding("10 seconds", "5 seconds")], ids=["bounds", "window"])
+def test_the_join_of_a_checkpoint_is_the_fingerprint_read_back(window: object) -> None:
+    """Every fact that `join.json` has is a field, and the document says the same again."""
+    on = ON if window is None else "l.k = r.k"
+    spec = build_spec({"l": SCHEMA, "r": SCHEMA}, on, event_time="ts", watermark="0 seconds", window=window)
+    read = RecordedJoin.from_json(json.loads(json.dumps(spec.fingerprint())))
+    assert (read.sides, read.window, read.has_timestamps) == (("l", "r"), spec.window, True)
+    assert json.loads(json.dumps(read.to_json())) == spec.fingerprint()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evenjoin.commit import log as module
 from evenjoin.commit.log import Commit, CommitLog, Watermark, checked, read_checked
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
+from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.load.receipt import HeavyKey, Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Region, RoutingTable
@@ -28,7 +31,8 @@ REPORT = LoadReport(
 def commit(batch=3):
     return Commit(
         batch, "1-ab", "2-cd", Manifest({(0, 1): (RUN,)}), Watermark(-16, (-6, None), (10.5, 11.0)), REPORT,
-        "hash on 2, shared", 12.5, {"tuples": 4}, {"results": 7, "late": [1, 0]}, {"cool_down": 3},
+        "hash on 2, shared", 12.5, Migration(batch, "hash on 1", "hash on 2", 4, 128, 0.5),
+        Totals(7, (5, 0), (1, 0), (0, 0), 2), Verdict(batch, 1.5, "cooling down", 2),
     )  # fmt: skip
 
 
@@ -91,7 +95,7 @@ def test_tables_are_kept_by_content():
     """Saved twice it is one file; it comes back equal; a damaged one is refused by name."""
     folder = MemoryFolder()
     log = CommitLog(folder)
-    table = RoutingTable(4, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash/split")
+    table = RoutingTable(4, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash", layout="split")
     name = log.save_table(table)
     assert log.save_table(table) == name == f"4-{table.digest}"
     assert folder.names("tables") == [name]
@@ -107,7 +111,6 @@ def test_old_commits_are_trimmed(monkeypatch):
     log = CommitLog(MemoryFolder())
     for batch in range(6):
         log.append(commit(batch))
-        log.trim()
     assert log.batches() == [3, 4, 5]
 
 
@@ -117,3 +120,29 @@ def test_checked_text_is_json_behind_its_crc():
     folder = MemoryFolder()
     folder.write("x", checked({"a": [1]}))
     assert read_checked(folder, "x") == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "segments/../../x.arrow", "segments/3/../x.arrow", "segments/3/x.parquet", "late/3/x.arrow"]
+)
+def test_a_commit_that_names_a_file_that_is_not_a_segment_is_refused(name):
+    """Its checksum may be right: what it names would be read, and deleted once it is no longer named."""
+    folder = MemoryFolder()
+    CommitLog(folder).append(replace(commit(), manifest=Manifest({(0, 1): (replace(RUN, file=name),)})))
+    with pytest.raises(StateCorruptionError, match="commits/3 names the segment"):
+        CommitLog(folder).read(3)
+
+
+def test_files_that_were_swapped_are_noticed():
+    """A commit under another number, a table under another name: whole, but not what their names say."""
+    folder = MemoryFolder()
+    log = CommitLog(folder)
+    log.append(commit(3))
+    folder.write("commits/4", folder.load("commits/3"))
+    with pytest.raises(StateCorruptionError, match="commits/4 names batch 3"):
+        log.read(4)
+    one = RoutingTable(4, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash")
+    two = replace(one, version=5)
+    folder.write(f"tables/{log.save_table(two)}", folder.load(f"tables/{log.save_table(one)}"))
+    with pytest.raises(StateCorruptionError, match=f"tables/{two.name} holds table {one.name}"):
+        log.read_table(two.name)

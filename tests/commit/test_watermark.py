@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.commit.log import Watermark, advanced
+from evenjoin.commit.log import Watermark
+from evenjoin.runtime.advance import advanced
 
 N = None
 

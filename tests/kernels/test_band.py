@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from evenjoin.kernels.band import CAP, MAX, MIN, SURE, Slack, asked_codes, capped_sum, float_of
 from evenjoin.kernels.hashing import ordered_int64
-from evenjoin.kernels.probe import Probes, band_ranges, in_time, narrow
-from evenjoin.kernels.sorting import group_starts
+from evenjoin.kernels.runs import Probes, band_ranges, group_starts, in_time, narrow
 
 edges = [MIN, MIN + 1, MIN + 5, -CAP, CAP, MAX - 5, MAX - 1, MAX]
 codes = st.one_of(st.integers(-6, 6), st.sampled_from(edges))

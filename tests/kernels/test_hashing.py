@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from evenjoin.kernels.hashing import (
     KeyCodec,
-    bucket_of,
     from_ordered_int64,
     hash_column,
     is_fixed_width,
@@ -24,6 +23,7 @@ from evenjoin.kernels.hashing import (
     ordered_int64,
     positions,
 )
+from evenjoin.placement.place import bucket_of
 
 EPOCH = dt.datetime(1970, 1, 1)
 

@@ -18,8 +18,8 @@ def run(file, rows, alive=None):
 
 def receipt(instance, **more):
     values = {
-        "sealed": ((run(f"a{instance}", 3),), ()),
-        "merged": ((), ()),
+        "sealed": {(instance, 0): (run(f"a{instance}", 3),)},
+        "merged": {},
         "stored": (3, 0),
         "probes": (0, 4),
         "results": (6, 0),
@@ -33,7 +33,7 @@ def test_round_trip():
     """Everything, also NULL times, odd names and both kinds of run."""
     full = receipt(
         1,
-        merged=((run("b", 4), run("c", 4, alive=1)), ()),
+        merged={(1, 0): (run("b", 4), run("c", 4, alive=1)), (1, 1): ()},
         cells=((0, 2, 3, 0, 1), (1, 0, 4, 9, 2)),
         heavy=(HeavyKey(-(2**63), 'a "quoted", Zürich', (3, 0), (1, 2), (9, 9), (6, 0)),),
         intake=(Intake(5, 1, 1, -(2**63)), Intake(4, 0, 0, None)),
@@ -133,3 +133,10 @@ def test_samples_follow_what_is_alive():
     after = sampled(fold([second], Manifest({(0, 0): (run("a", 30),)}), 2, before), [second], before)
     assert after.samples == (((1, 5.0), (2, 10.0)), ())
     assert LoadReport.from_json(json.loads(json.dumps(after.to_json()))).samples == after.samples
+
+
+def test_samples_stand_for_what_nobody_sampled_too():
+    """A planner that starts on state of a strategy without samples: 10 new tuples of 3,010 alive stand for all."""
+    new = receipt(0, stored=(10, 0), intake=(Intake(10, sample=((1, 4.0), (2, 6.0))), Intake()))
+    found = sampled(fold([new], Manifest({(0, 0): (run("a", 3010),)}), 2), [new], None)
+    assert found.samples == (((1, 1204.0), (2, 1806.0)), ())

@@ -10,8 +10,13 @@ from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTab
 GOOD = Biclique(((0,), (1,)))
 
 
-def table(*regions, instances=2, sides=2, buckets=1):
-    return RoutingTable(0, instances, sides, buckets, tuple(Region(*region) for region in regions))
+def table(*regions, instances=2, sides=2, buckets=1, **more):
+    return RoutingTable(0, instances, sides, buckets, tuple(Region(*region) for region in regions), **more)
+
+
+def together(*units):
+    """A biclique whose program needs all tuples of a combination on one instance."""
+    return table((Buckets((0,)), Biclique(units)), sides=len(units), meeting="together")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,12 @@ def table(*regions, instances=2, sides=2, buckets=1):
         (table((Buckets((0,)), Grid(1, 2, (0, 1)))), None),
         (table((Buckets((0,)), Grid(2, 2, (0, 1, 1, 0)))), "meets 2 times"),
         (table((Buckets((0,)), Biclique(((0,), (1,), (0,)))), sides=3), None),
+        (together((0,), (0,), (0,)), None),
+        (together((1,), (1,), (1,), (1,)), None),
+        (together((0,), (1,), (0,)), "3 sides is together on 0 instances"),
+        (together((0, 1), (0, 1), (0, 1)), "is together on 0 instances"),
+        (table((Buckets((0,)), Grid(2, 2, (0, 1, 2, 3))), instances=4, meeting="together"), None),
+        (table((Buckets((0,)), Grid(2, 2, (0, 1, 1, 0))), meeting="together"), "is together on 2 instances"),
     ],
     ids=str,
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evenjoin.errors import SpecError
-from evenjoin.placement import Biclique, Buckets, check, place
+from evenjoin.placement import At, Biclique, Buckets, check, place
 from evenjoin.strategies import ContRand, Hash, Random, resolve, strategies
 
 
@@ -46,7 +46,7 @@ def test_initial_table(strategy, instances, layout, expected):
     table = check(strategy.initial(instances, 2, layout))
     assert units(table) == expected
     assert (table.version, table.instances, table.buckets) == (0, instances, sum(map(len, expected)))
-    assert table.origin == f"{strategy.origin}/{layout}"
+    assert (table.origin, table.layout) == (strategy.origin, layout)
     assert strategy.plan(None, None, table) is None
 
 
@@ -124,6 +124,17 @@ def test_keyed_strategies_start_from_the_same_places(instances, layout):
     tables = [check(resolve(name).initial(instances, 2, layout)) for name in names]
     assert len({table.buckets for table in tables}) > 1
     for side in (0, 1):
-        places = [place(table, side, codes, u) for table in tables]
+        places = [place(table, side, At(codes, u)) for table in tables]
         for other in places[1:]:
             assert all(np.array_equal(one, two) for one, two in zip(places[0], other, strict=True))
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize("name", strategies())
+def test_a_table_knows_its_layout_and_who_made_it(name, layout):
+    """As fields of their own, for every strategy."""
+    strategy = resolve(name)
+    made = strategy.initial(4, 2, layout)
+    assert (made.origin, made.layout, made.program, made.title) == (
+        strategy.origin, layout, "direct", f"{strategy.origin}/{layout} on 4",
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import TableError
 from evenjoin.placement import (
     EVERYTHING,
+    At,
     Biclique,
     Buckets,
     Grid,
@@ -59,7 +60,7 @@ def drawn_example():
 def tuples(table, side):
     """One tuple of every class: code, position, and where it goes, {instance: role}."""
     some = pieces((table,), side, CODES)
-    where = place(table, side, CODES[some.row], some.u)
+    where = place(table, side, At(CODES[some.row], some.u))
     targets = [{} for _ in some.row]
     for row, instance, role in zip(*(column.tolist() for column in where), strict=True):
         assert instance not in targets[row]
@@ -88,9 +89,11 @@ def verdict(table):
 def test_the_picture():
     """y = 9 is in the first two areas, y = 15 in one; x is always in one; unseen keys are in the outer ones."""
     table = check(drawn_example())
-    where = {y: set(place(table, 1, np.array([y]), np.zeros(1, np.uint32)).instance.tolist()) for y in (9, 15, 19, 21)}
+    where = {
+        y: set(place(table, 1, At(np.array([y]), np.zeros(1, np.uint32))).instance.tolist()) for y in (9, 15, 19, 21)
+    }
     assert where == {9: {0, 1}, 15: {1}, 19: {1, 2}, 21: {1, 2}}
-    rows = place(table, 0, np.array([-(2**63), 9, 10, 19, 20, 2**63 - 1]), np.zeros(6, np.uint32))
+    rows = place(table, 0, At(np.array([-(2**63), 9, 10, 19, 20, 2**63 - 1]), np.zeros(6, np.uint32)))
     assert rows.instance.tolist() == [0, 0, 1, 1, 2, 2]
     assert table.cells == 7
     assert cells_of(table, np.array([7, 8, 9, 10, 22])).tolist() == [0, 1, 1, 2, 6]
@@ -196,7 +199,7 @@ def test_one_message_per_instance():
         area((0, None), (None, None), Biclique(((1,), (0,)))),
     )
     table = RoutingTable(0, 2, 2, 0, regions, reach=EVERYTHING)
-    where = place(table, 1, np.array([5, 6]), np.zeros(2, np.uint32))
+    where = place(table, 1, At(np.array([5, 6]), np.zeros(2, np.uint32)))
     assert where.row.tolist() == [0, 0, 1, 1]
     assert where.instance.tolist() == [0, 1, 0, 1]
     assert where.role.tolist() == [Role.BOTH] * 4
@@ -213,12 +216,12 @@ def test_tables_of_areas_travel_and_differ(one, two):
     for side in (0, 1):
         sets = []
         for table in (one, two):
-            stored = place(table, side, CODES, u).only(Role.STORE)
+            stored = place(table, side, At(CODES, u)).only(Role.STORE)
             sets.append(set(zip(stored.row.tolist(), stored.instance.tolist(), strict=True)))
             for instance in range(table.instances):
                 here = {row for row, where in sets[-1] if where == instance}
-                assert set(np.flatnonzero(stored_here(table, side, CODES, u, instance)).tolist()) == here
-        moves = diff(one, two, side, CODES, u)
+                assert set(np.flatnonzero(stored_here(table, side, At(CODES, u), instance)).tolist()) == here
+        moves = diff(one, two, side, At(CODES, u))
         assert set(zip(moves.enter_row.tolist(), moves.enter_instance.tolist(), strict=True)) == sets[1] - sets[0]
         assert set(zip(moves.leave_row.tolist(), moves.leave_instance.tolist(), strict=True)) == sets[0] - sets[1]
 
@@ -232,10 +235,10 @@ def test_volumes_are_what_place_and_diff_say_of_many_tuples(one, two):
     points = ((CODES, np.ones(len(CODES))),) * 2
     moved, common = 0.0, np.zeros((one.instances, two.instances))
     for side in (0, 1):
-        before, after = (place(table, side, codes, u).only(Role.STORE) for table in (one, two))
+        before, after = (place(table, side, At(codes, u)).only(Role.STORE) for table in (one, two))
         expected = np.bincount(before.instance, minlength=one.instances) / 512
         np.testing.assert_allclose(stored_volume(one, points)[side], expected, atol=0.4)
-        moved += len(diff(one, two, side, codes, u).enter_row) / 512
+        moved += len(diff(one, two, side, At(codes, u)).enter_row) / 512
         stored = [np.zeros((len(codes), table.instances)) for table in (one, two)]
         stored[0][before.row, before.instance] = 1
         stored[1][after.row, after.instance] = 1

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from evenjoin.kernels.hashing import bucket_of
-from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, Role, RoutingTable, check, place, stored_here
+from evenjoin.placement import At, Biclique, Buckets, Grid, Keys, Region, Role, RoutingTable, check, place, stored_here
+from evenjoin.placement.place import bucket_of
 from evenjoin.testing import routing_tables
 
 S, P, B = Role.STORE, Role.PROBE, Role.BOTH
@@ -19,7 +19,7 @@ S, P, B = Role.STORE, Role.PROBE, Role.BOTH
 
 def targets(table, side, code, u=0):
     """Where one tuple goes, as {instance: role}."""
-    where = place(table, side, np.array([code]), np.array([u], np.uint32))
+    where = place(table, side, At(np.array([code]), np.array([u], np.uint32)))
     return dict(zip(where.instance.tolist(), map(Role, where.role.tolist()), strict=True))
 
 
@@ -37,7 +37,7 @@ def test_json_round_trip(table):
     assert again.digest == table.digest
     codes, u = np.arange(-20, 20), np.arange(40, dtype=np.uint32) * np.uint32(2**26)
     for side in range(2):
-        for one, two in zip(place(table, side, codes, u), place(again, side, codes, u), strict=True):
+        for one, two in zip(place(table, side, At(codes, u)), place(again, side, At(codes, u)), strict=True):
             assert one.tolist() == two.tolist()
 
 
@@ -53,8 +53,8 @@ def test_pickle_round_trip(table):
 
 def test_the_digest_is_stable_between_processes_and_versions():
     """A literal: checkpoints name their tables by it."""
-    table = RoutingTable(3, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash/split")
-    assert table.digest == "62e1a94f"
+    table = RoutingTable(3, 2, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (1,)))),), "hash", layout="split")
+    assert table.digest == "780633c9"
 
 
 def test_the_digest_tells_tables_apart():
@@ -65,10 +65,13 @@ def test_the_digest_tells_tables_apart():
         replace(table, version=1),
         replace(table, instances=4),
         replace(table, origin="y"),
+        replace(table, layout="split"),
+        replace(table, program="tree"),
+        replace(table, meeting="together"),
         replace(table, regions=regions),
         replace(table, regions=(*table.regions, Region(Keys((5,)), Biclique(((0,), (1,)))))),
     ]
-    assert len({table.digest, *(t.digest for t in others)}) == 6
+    assert len({table.digest, *(t.digest for t in others)}) == 9
 
 
 def test_a_change_is_a_new_version_and_no_change_is_the_same_object():
@@ -138,7 +141,7 @@ def test_weights_are_respected():
     topology = Biclique(((0, 1, 2), (0,)), ((1, 2, 5), (1,)))
     table = check(RoutingTable(0, 3, 2, 1, (Region(Buckets((0,)), topology),)))
     u = np.arange(0, 2**32, 2**16, dtype=np.uint64).astype(np.uint32)
-    stored = place(table, 0, np.zeros(len(u), np.int64), u).only(S)
+    stored = place(table, 0, At(np.zeros(len(u), np.int64), u)).only(S)
     assert (np.bincount(stored.instance) / len(u)).tolist() == pytest.approx([1 / 8, 2 / 8, 5 / 8], abs=1e-4)
     assert stored.row.tolist() == list(range(len(u)))
 
@@ -149,13 +152,13 @@ def test_stored_here_is_place_for_one_instance(table):
     """The mask of an instance says what the placement says."""
     codes, u = np.arange(-10, 10), np.arange(20, dtype=np.uint32) * np.uint32(2**27)
     for side in range(2):
-        stored = place(table, side, codes, u).only(S)
+        stored = place(table, side, At(codes, u)).only(S)
         for instance in range(table.instances):
-            mask = stored_here(table, side, codes, u, instance)
+            mask = stored_here(table, side, At(codes, u), instance)
             assert set(np.flatnonzero(mask).tolist()) == set(stored.row[stored.instance == instance].tolist())
 
 
 def test_no_tuples():
     """Placing nothing is nothing."""
     table = RoutingTable(0, 3, 2, 1, (Region(Buckets((0,)), Biclique(((0, 1), (2,)))),))
-    assert [len(a) for a in place(table, 0, np.zeros(0, np.int64), np.zeros(0, np.uint32))] == [0, 0, 0]
+    assert [len(a) for a in place(table, 0, At(np.zeros(0, np.int64), np.zeros(0, np.uint32)))] == [0, 0, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -29,19 +30,25 @@ def sides(draw: Any, max_rows: int = 14) -> dict[str, pa.Table]:
     return {alias: draw(rows(max_rows)) for alias in ("l", "r")}
 
 
+VALUES = {
+    "k": st.sampled_from([None, *range(5)]),
+    "name": st.sampled_from([None, "", "a", "b", "a much longer key than eight bytes"]),
+    "t": st.sampled_from([None, *range(-6, 13)]),
+    "v": st.sampled_from(range(4)),
+}
+
+
+@cache
+def so_many(count: int) -> Any:
+    """Lists of exactly so many rows. Making a strategy takes longer than drawing from it."""
+    return st.lists(st.tuples(*VALUES.values()), min_size=count, max_size=count)
+
+
 @st.composite
 def rows(draw: Any, max_rows: int) -> pa.Table:
-    count = draw(st.integers(0, max_rows))
-    key = st.one_of(st.none(), st.integers(0, 4))
-    text = st.one_of(st.none(), st.sampled_from(["", "a", "b", "a much longer key than eight bytes"]))
-    columns = {
-        "id": list(range(count)),
-        "k": draw(st.lists(key, min_size=count, max_size=count)),
-        "name": draw(st.lists(text, min_size=count, max_size=count)),
-        "t": draw(st.lists(st.one_of(st.none(), st.integers(-6, 12)), min_size=count, max_size=count)),
-        "v": draw(st.lists(st.integers(0, 3), min_size=count, max_size=count)),
-    }
-    return pa.table(columns, schema=SCHEMA)
+    drawn = draw(so_many(draw(st.integers(0, max_rows))))
+    columns = {name: [row[number] for row in drawn] for number, name in enumerate(VALUES)}
+    return pa.table({"id": list(range(len(drawn))), **columns}, schema=SCHEMA)
 
 
 @st.composite
@@ -57,7 +64,7 @@ def batches(draw: Any, data: dict[str, pa.Table], max_batches: int = 4) -> list[
     return [{alias: part[i] for alias, part in parts.items()} for i in range(cuts + 1)]
 
 
-def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], list[int]]:
+def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], tuple[int, int]]:
     """Spark's rule, tuple by tuple: late if t <= least over sides of (greatest t of earlier batches) - delay."""
     schema = parts[0]["l"].schema
     tops = {"l": None, "r": None}
@@ -75,7 +82,7 @@ def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], list[int]
         if None not in tops.values():
             new = min(tops.values()) - delay
             mark = new if mark is None else max(mark, new)
-    return {a: pa.Table.from_pylist(rows, schema) for a, rows in kept.items()}, [dropped["l"], dropped["r"]]
+    return {a: pa.Table.from_pylist(rows, schema) for a, rows in kept.items()}, (dropped["l"], dropped["r"])
 
 
 STEPS = [Crash(s) for s in ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")]

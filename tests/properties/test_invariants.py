@@ -14,12 +14,12 @@ from streams import CONDITIONS, SCHEMA, STEPS, batches, sides, without_late
 
 import evenjoin
 from evenjoin.errors import TableError
-from evenjoin.placement import Biclique, Grid, Role, check, place
+from evenjoin.placement import At, Biclique, Grid, Role, check, place
 from evenjoin.placement.place import stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
-from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
+from evenjoin.state.tuples import tuple_schemas
 from evenjoin.testing import Fixed, brute_force, multiset, routing_tables, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -49,7 +49,7 @@ def test_1_meeting(table, data):
         np.array(data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(codes), max_size=len(codes))), np.uint32)
         for _ in range(2)
     ]
-    where = [place(table, side, codes, u[side]) for side in range(2)]
+    where = [place(table, side, At(codes, u[side])) for side in range(2)]
     for row in range(len(codes)):
         for earlier, later in ((0, 1), (1, 0)):
             stores = where[earlier].instance[(where[earlier].row == row) & ((where[earlier].role & Role.STORE) != 0)]
@@ -128,7 +128,7 @@ def test_3_same_answer_minus_late_tuples(data, delay, instances, more):
     parts = more.draw(batches(data, max_batches=6))
     with evenjoin.local(SCHEMAS, condition, instances=instances, **options) as join:
         results = [join.process(batch) for batch in parts]
-        late = join.progress()["total"]["late"]
+        late = join.progress().total.late
     in_time, dropped = without_late(parts, delay)
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, **options), in_time)
     assert late == dropped
@@ -151,7 +151,9 @@ def test_4_where_it_says(condition, data, drawn, more):
             for side in range(2):
                 rows = {(i, code, u) for (s, i, _, code, u) in seen if s == side}
                 for ident, code, u in rows:
-                    targets = place(table, side, np.array([code]), np.array([u], np.uint32)).only(Role.STORE).instance
+                    targets = (
+                        place(table, side, At(np.array([code]), np.array([u], np.uint32))).only(Role.STORE).instance
+                    )
                     assert {b for (s, i, b) in expected if (s, i) == (side, ident)} == set(targets.tolist())
     storable = sum(1 for alias in "lr" for row in data[alias].to_pylist() if _can_match(condition, alias, row))
     assert len({(s, i) for (s, i, *_) in seen}) == storable
@@ -160,14 +162,14 @@ def test_4_where_it_says(condition, data, drawn, more):
 def _stored(join, folder, table):
     """(side, id, instance, code, u) of every live stored tuple, with multiplicity."""
     spec = join._spec
-    segments = Segments(folder, layouts(spec))
+    segments = Segments(folder, tuple_schemas(spec))
     out: Counter = Counter()
     commit = join._driver.last
     for instance, side, run in commit.manifest:
         tuples = segments.read(side, run)
         live = np.ones(len(tuples), bool)
         if run.mask is not None:
-            live = stored_here(join._driver.table_named(run.mask), side, tuples.codes, tuples.u, instance)
+            live = stored_here(join._driver.table_named(run.mask), side, tuples.at, instance)
         assert live.sum() == run.alive
         for row in np.flatnonzero(live):
             ident = tuples.column("id", np.array([row]))[0].as_py()
@@ -191,7 +193,7 @@ def test_5_exactly_once(condition, data, drawn, more):
         stream += more.draw(st.lists(st.sampled_from(STEPS), max_size=3))
         stream.append(batch)
     tables = versions(drawn)
-    sunk = run_stream(lambda **steps: start(condition, tables, checkpoint=folder, **steps), stream)
+    sunk = run_stream(lambda hooks: start(condition, tables, checkpoint=folder, hooks=hooks), stream)
     spec = build_spec(SCHEMAS, condition, select=SELECT)
     assert multiset(pa.concat_tables(sunk.values())) == brute_force(spec, data)
     assert not [name for name in folder.files if name.startswith(("receipts/", "late/"))]
@@ -216,4 +218,4 @@ def test_6_immutable(condition, data, drawn, more):
         stream += more.draw(st.lists(st.sampled_from(STEPS), max_size=2))
         stream.append(batch)
     tables = versions(drawn)
-    run_stream(lambda **steps: start(condition, tables, checkpoint=folder, merge_budget=8, **steps), stream)
+    run_stream(lambda hooks: start(condition, tables, checkpoint=folder, merge_budget=8, hooks=hooks), stream)

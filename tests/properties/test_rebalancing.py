@@ -14,15 +14,15 @@ from capricious import EAGER, Capricious
 from evenjoin.placement import diff, stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
-from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
+from evenjoin.state.tuples import tuple_schemas
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
 SELECT = ["l.id AS a", "r.id AS b", "l.k", "r.name", "r.t AS rt"]
-UNGUARDED = {"cooldown": 0, "min_gain": 0, "min_work": 0}
+UNGUARDED = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 layout_of = st.sampled_from(["shared", "split"])
 hundreds = settings(max_examples=200, deadline=None)
 
@@ -48,30 +48,30 @@ def test_a_migration_moves_what_diff_says(data, name, layout, more):
     folder = MemoryFolder()
     with evenjoin.local(
         SCHEMAS, "l.k = r.k", select=SELECT, strategy=name, instances=more.draw(st.integers(2, 5)), layout=layout,
-        checkpoint=folder, **UNGUARDED,
+        checkpoint=folder, guards=UNGUARDED,
     ) as join:  # fmt: skip
         for batch in more.draw(batches(data, max_batches=6)):
             before = join._driver.last
             expected = 0 if before is None else _entering(join, folder, before)
             join.process(batch)
             event = join._driver.last.migration
-            assert (0 if event is None else event["tuples"]) == expected
+            assert (0 if event is None else event.tuples) == expected
             if event is not None:
-                assert event["why"] == "imbalance"
-                assert event["pause_ms"] > 0
+                assert event.why == "imbalance"
+                assert event.pause_ms > 0
 
 
 def _entering(join, folder, commit):
     """How many stored tuples the next table stores where the last one did not."""
     old, new = join._driver.table_named(commit.table), join._driver.table_named(commit.next_table)
-    segments, total = Segments(folder, layouts(join._spec)), 0
+    segments, total = Segments(folder, tuple_schemas(join._spec)), 0
     for instance, side, run in commit.manifest:
         tuples = segments.read(side, run)
         living = tuples
         if run.mask is not None:
-            mask = stored_here(join._driver.table_named(run.mask), side, tuples.codes, tuples.u, instance)
+            mask = stored_here(join._driver.table_named(run.mask), side, tuples.at, instance)
             living = tuples.take(mask.nonzero()[0])
-        total += len(diff(old, new, side, living.codes, living.u).enter_row)
+        total += len(diff(old, new, side, living.at).enter_row)
     return total
 
 
@@ -90,10 +90,10 @@ def test_crashes_among_rebalances(data, names, layout, more):
         stream += [*more.draw(st.lists(crash, max_size=2)), batch]
     folder = MemoryFolder()
 
-    def make(**steps):
+    def make(hooks):
         return evenjoin.local(
             SCHEMAS, "l.k = r.k", select=SELECT, strategy=Capricious(tuple(names)), instances=3, layout=layout,
-            checkpoint=folder, track=8, **steps,
+            checkpoint=folder, track=8, hooks=hooks,
         )  # fmt: skip
 
     sunk = run_stream(make, stream)

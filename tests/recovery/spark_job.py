@@ -66,6 +66,10 @@ class RandomKills:
             os._exit(37)
 
 
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark writes its own checkpoint without starting a process for every file."""
+
+
 def nothing(name: str, batch: int) -> None:
     return
 
@@ -86,6 +90,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     import evenjoin
+    from evenjoin.testing import Hooks
 
     folder, instances = Path(sys.argv[1]), int(sys.argv[2])
     step, worker_step = nothing, nothing
@@ -99,6 +104,7 @@ def main() -> None:
             worker_step = RandomKills(folder, int(what), int(number))
     builder = SparkSession.builder.master("local[2,40]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
     spark = evenjoin.tune(builder).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     schema = "id long, k long, ts timestamp, v long"
@@ -111,11 +117,8 @@ def main() -> None:
         select=["l.id AS a", "r.id AS b", "l.ts"],
         instances=instances,
         strategy=chosen(os.environ.get("STRATEGY", "hash")),
-        cooldown=0,
-        min_gain=0,
-        min_work=0,
-        step=step,
-        worker_step=worker_step,
+        guards=evenjoin.Guards(cooldown=0, min_gain=0, min_work=0),
+        hooks=Hooks(step=step, worker_step=worker_step),
     )
     writer = joined.writeStream.format("parquet").option("path", str(folder / "out"))
     query = writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start()

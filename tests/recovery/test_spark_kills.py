@@ -95,7 +95,7 @@ def rebalances(folder: Path) -> list[dict]:
     """What the checkpoint tells of the planner's migrations."""
     log = CommitLog(open_folder(str(folder / "ck")))
     events = [log.read(batch).migration for batch in log.batches()]
-    return [event for event in events if event is not None and event["why"] == "imbalance"]
+    return [event for event in events if event is not None and event.why == "imbalance"]
 
 
 @pytest.mark.slow

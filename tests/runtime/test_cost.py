@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import evenjoin
-from evenjoin.state.compaction import FAN
 from evenjoin.state.files import LocalFolder
+from evenjoin.state.segment import FAN
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -78,7 +78,7 @@ def test_full_history_stays_compact(kind, tmp_path):
             written.append(folder.written - before[1])
             manifest = join._driver.last.manifest
             most = max(most, *(len(manifest.of(i, s)) for i in range(2) for s in range(2)))
-        assert sum(join.progress()["stored"]) == 2 * BATCHES * ROWS
+        assert sum(join.progress().stored) == 2 * BATCHES * ROWS
         live = manifest.files
     levels = math.ceil(math.log(BATCHES, FAN)) + 1
     assert most <= FAN * levels
@@ -100,9 +100,9 @@ def test_a_window_keeps_only_its_span(tmp_path):
     with evenjoin.local({"l": INTS, "r": INTS}, on, **options) as join:
         for batch in range(BATCHES):
             join.process({a: ints(batch, a).slice(0, 100) for a in "lr"})
-            stored.append(sum(join.progress()["stored"]))
+            stored.append(sum(join.progress().stored))
             files.append(len(join._driver.last.manifest.files))
-        assert join.progress()["total"]["expired"] == 2 * BATCHES * 100 - stored[-1]
+        assert join.progress().total.expired == 2 * BATCHES * 100 - stored[-1]
     assert max(stored[10:]) <= 6 * 200
     assert max(files[30:]) <= max(files[10:30])
     assert len(list((tmp_path / "segments").rglob("*.arrow"))) == files[-1]

@@ -44,8 +44,8 @@ def test_a_replay_sends_what_it_sent_before():
         folder = MemoryFolder()
         parts = [item for part in stream for item in (*crashes, part)]
         run_stream(
-            lambda folder=folder, **steps: evenjoin.local(
-                {"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", strategy="random", instances=3, checkpoint=folder, **steps
+            lambda hooks, folder=folder: evenjoin.local(
+                {"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", strategy="random", instances=3, checkpoint=folder, hooks=hooks
             ),
             parts,
         )

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import evenjoin
-from evenjoin.placement import Role, diff, place
+from evenjoin.placement import At, Role, diff, place
 from evenjoin.placement.place import stored_here
 from evenjoin.spec import build_spec
-from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
+from evenjoin.state.tuples import tuple_schemas
 from evenjoin.strategies import resolve
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
 
@@ -56,13 +56,13 @@ def expected(parts, on, options):
 def live(join):
     """(side, instance, code, u, id) of every live stored tuple of the last commit."""
     driver = join._driver
-    segments = Segments(driver.folder, layouts(driver.spec))
+    segments = Segments(driver.folder, tuple_schemas(driver.spec))
     found = []
     for instance, side, run in driver.last.manifest:
         tuples = segments.read(side, run)
         keep = np.ones(len(tuples), bool)
         if run.mask is not None:
-            keep = stored_here(driver.table_named(run.mask), side, tuples.codes, tuples.u, instance)
+            keep = stored_here(driver.table_named(run.mask), side, tuples.at, instance)
         kept = np.flatnonzero(keep)
         columns = tuples.codes[kept].tolist(), tuples.u[kept].tolist(), tuples.column("id", kept).to_pylist()
         found += [(side, instance, *row) for row in zip(*columns, strict=True)]
@@ -94,7 +94,7 @@ def test_a_walk_through_strategies_and_sizes(kind, layout, tmp_path):
                 moved = 0
                 for side in range(2):
                     codes, u, _ = stored_tuples(found, side)
-                    moved += len(diff(old, join.table(), side, codes, u).enter_row)
+                    moved += len(diff(old, join.table(), side, At(codes, u)).enter_row)
                 predicted.append((2 * number, moved))
             for part in parts[2 * number : 2 * number + 2]:
                 results.append(join.process(part))
@@ -103,11 +103,11 @@ def test_a_walk_through_strategies_and_sizes(kind, layout, tmp_path):
             before = table, live(join)
             made = join.migrations()
     assert multiset(pa.concat_tables(results)) == expected(parts, on, options)
-    assert [(m["batch"], m["tuples"]) for m in made] == predicted
-    assert [(m["from"], m["to"]) for m in made] == [
+    assert [(m.batch, m.tuples) for m in made] == predicted
+    assert [(m.source, m.target) for m in made] == [
         (f"{walk[i][0]}/{layout} on {walk[i][1]}", f"{walk[i + 1][0]}/{layout} on {walk[i + 1][1]}") for i in range(3)
     ]
-    assert all(m["tuples"] > 0 and m["bytes"] > 0 for m in made)
+    assert all(m.tuples > 0 and m.bytes > 0 for m in made)
 
 
 def check_places(found, table):
@@ -115,7 +115,7 @@ def check_places(found, table):
     assert len(set(found)) == len(found)
     for side in range(2):
         codes, u, ids = stored_tuples(found, side)
-        where = place(table, side, codes, u).only(Role.STORE)
+        where = place(table, side, At(codes, u)).only(Role.STORE)
         messages = zip(where.row.tolist(), where.instance.tolist(), strict=True)
         wanted = {(side, i, int(codes[r]), int(u[r]), int(ids[r])) for r, i in messages}
         assert wanted == {entry for entry in found if entry[0] == side}
@@ -139,7 +139,7 @@ def test_a_restart_that_asks_for_the_same_placement_moves_nothing(tmp_path):
         with evenjoin.local(SCHEMAS, "l.k = r.k", **options) as join:
             join.process(part)
             made = join.migrations()
-    assert [(m["tuples"], m["bytes"]) for m in made] == [(0, 0)]
+    assert [(m.tuples, m.bytes) for m in made] == [(0, 0)]
 
 
 def test_growing_moves_no_more_than_it_must(tmp_path):
@@ -149,10 +149,10 @@ def test_growing_moves_no_more_than_it_must(tmp_path):
         options = {"select": SELECT, "strategy": "random", "instances": instances, "checkpoint": tmp_path}
         with evenjoin.local(SCHEMAS, "l.k = r.k AND l.id = r.id", **options) as join:
             join.process(part)
-            (moved,) = [m["tuples"] for m in join.migrations()] or [0]
+            (moved,) = [m.tuples for m in join.migrations()] or [0]
     old, new = (resolve("random").initial(n, 2, "shared") for n in (4, 5))
     u = np.arange(0, 2**32, 2**14, dtype=np.uint64).astype(np.uint32)
-    share = len(diff(old, replace(new, version=1), 0, np.zeros(len(u), np.int64), u).enter_row) / len(u)
+    share = len(diff(old, replace(new, version=1), 0, At(np.zeros(len(u), np.int64), u)).enter_row) / len(u)
     assert moved / 4000 == pytest.approx(share, abs=0.05)
     assert share == pytest.approx(0.5, abs=0.01)
 
@@ -165,14 +165,14 @@ def test_a_crash_in_the_migrating_batch(step, tmp_path):
     with evenjoin.local(SCHEMAS, on, select=SELECT, instances=2, checkpoint=tmp_path) as join:
         results = [join.process(part) for part in parts[:2]]
 
-    def make(**steps):
+    def make(hooks=None):
         settings = {"select": SELECT, "strategy": "random", "instances": 4, "checkpoint": tmp_path}
-        return evenjoin.local(SCHEMAS, on, **settings, **steps)
+        return evenjoin.local(SCHEMAS, on, **settings, hooks=hooks)
 
     sunk = run_stream(make, [*parts[:2], Crash(step), *parts[2:]])
     assert sorted(sunk) == [2, 3]
     assert multiset(pa.concat_tables([*results, *sunk.values()])) == expected(parts, on, options)
     with make() as join:
-        assert [m["batch"] for m in join.migrations()] == [2]
+        assert [m.batch for m in join.migrations()] == [2]
         segments = {f"segments/{p.parent.name}/{p.name}" for p in (tmp_path / "segments").rglob("*.arrow")}
         assert segments == join._driver.last.manifest.files

@@ -33,5 +33,5 @@ def test_the_last_time_is_not_late():
     with evenjoin.local({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", **options) as join:
         join.process({a: pa.table({"k": [1], "t": [5]}, SCHEMA) for a in "lr"})
         found = join.process({a: pa.table({"k": [1], "t": [HIGH]}, SCHEMA) for a in "lr"})
-        assert join.progress()["late"] == [0, 0]
+        assert join.progress().late == (0, 0)
     assert found["a"].to_pylist() == [HIGH]

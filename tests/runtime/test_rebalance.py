@@ -14,7 +14,8 @@ from evenjoin.load.items import F64, Items, loads
 from evenjoin.load.receipt import HeavyKey, Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
-from evenjoin.runtime.rebalance import Guards, decide
+from evenjoin.runtime.rebalance import decide
+from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import MemoryFolder
 from evenjoin.strategies import Adsp
 from evenjoin.strategies.base import Static
@@ -65,10 +66,11 @@ def test_a_good_plan_is_taken():
     """And what led to it is noted: the imbalance before and as forecast, the tuples that will move."""
     decision = verdict()
     assert decision.table is MOVED
-    note = decision.note
-    assert (note["verdict"], note["rebalanced"], note["moves"]) == ("rebalance", 10, 18000)
-    assert note["imbalance"] > 1.2
-    assert note["forecast"] < note["imbalance"]
+    given = decision.verdict
+    assert given.calls_for_rebalance
+    assert (given.sentence, given.rebalanced, given.moves) == ("rebalance", 10, 18000)
+    assert given.imbalance > 1.2
+    assert given.forecast < given.imbalance
 
 
 @pytest.mark.parametrize(
@@ -85,11 +87,12 @@ def test_a_good_plan_is_taken():
     ids=lambda value: str(value) if isinstance(value, (str, dict)) else "",
 )
 def test_refused(strategy, rebalanced, guards, says):
-    """The table stays, and the note says why."""
+    """The table stays, and the verdict says why."""
     decision = verdict(strategy, rebalanced, **guards)
     assert decision.table is TABLE
-    assert decision.note["verdict"].startswith(says)
-    assert decision.note["rebalanced"] == rebalanced
+    assert not decision.verdict.calls_for_rebalance
+    assert decision.verdict.sentence.startswith(says)
+    assert decision.verdict.rebalanced == rebalanced
 
 
 def test_after_the_cool_down():
@@ -115,16 +118,17 @@ def test_a_matrix_of_cells_is_judged_by_its_planner():
     table = strategy.initial(2, 2, "shared")
     full = replace(REPORT, heavy=(), cells=(), samples=(((1, 70.0),), ((2, 40.0),)))
     grown = decide(strategy, full, table, Guards(), None, lambda: 0.0)
-    assert grown.note["verdict"] == "rebalance"
+    assert grown.verdict.sentence == "rebalance"
     assert grown.table.instances > 2
-    assert grown.note["forecast"] < grown.note["imbalance"]
-    assert 0 < grown.note["moves"] <= 220
+    assert grown.verdict.forecast < grown.verdict.imbalance
+    assert 0 < grown.verdict.moves <= 220
     little = replace(full, batch=20, samples=(((1, 7.0),), ((2, 4.0),)))
     assert decide(strategy, little, grown.table, Guards(), 10, lambda: 0.0).table.instances == 1
-    assert decide(strategy, full, table, Guards(budget=10), None, lambda: 0.0).note["verdict"].startswith("over budget")
+    dear = decide(strategy, full, table, Guards(budget=10), None, lambda: 0.0)
+    assert dear.verdict.sentence.startswith("over budget")
     worse = replace(table, version=1, instances=1, regions=strategy.initial(1, 2, "shared").regions)
     refused = decide(Proposing(worse, task_capacity=100), full, table, Guards(), None, lambda: 0.0)
-    assert refused.note["verdict"].startswith("gain too small: the imbalance would go from")
+    assert refused.verdict.sentence.startswith("gain too small: the imbalance would go from")
 
 
 @dataclass(frozen=True)
@@ -146,8 +150,9 @@ def test_another_keyed_strategy_on_a_live_checkpoint_moves_nothing():
     part = {alias: pa.table({"k": np.arange(500) % 100}, schema) for alias in "lr"}
     for name in ("hash", "djb(buckets=40)", "lsstream", "readj", "fastjoin", "hash"):
         with evenjoin.local(
-            {"l": schema, "r": schema}, "l.k = r.k", strategy=name, instances=4, checkpoint=folder, min_work=1e9
-        ) as join:
+            {"l": schema, "r": schema}, "l.k = r.k", strategy=name, instances=4, checkpoint=folder,
+            guards=Guards(min_work=1e9),
+        ) as join:  # fmt: skip
             assert join.process(part).num_rows > 0
             if name != "hash":
-                assert (join.migrations()[-1]["why"], join.migrations()[-1]["tuples"]) == ("asked for", 0)
+                assert (join.migrations()[-1].why, join.migrations()[-1].tuples) == ("asked for", 0)

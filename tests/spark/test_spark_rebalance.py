@@ -12,7 +12,7 @@ import pytest
 import evenjoin
 from capricious import EAGER, Capricious
 from evenjoin.spec import build_spec
-from evenjoin.testing import brute_force, multiset
+from evenjoin.testing import Hooks, brute_force, multiset
 from spark_streams import Collected, read_stream, write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")]
@@ -56,7 +56,7 @@ def test_a_migration_after_every_batch(spark, tmp_path, seed):
         instances=instances,
         layout="split" if seed % 2 else "shared",
         track=16,
-        worker_step=dies,
+        hooks=Hooks(worker_step=dies),
     )
     writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / "ck"))
     query = writer.trigger(availableNow=True).start()
@@ -65,7 +65,7 @@ def test_a_migration_after_every_batch(spark, tmp_path, seed):
     assert found == brute_force(build_spec(SCHEMAS, "l.k = r.k", select=SELECT), whole)
     assert died.exists()
     assert len(query.migrations()) == 2
-    assert sum(event["tuples"] for event in query.migrations()) > 0
+    assert sum(event.tuples for event in query.migrations()) > 0
 
 
 def test_keys_can_be_redacted(spark, tmp_path):

@@ -205,25 +205,29 @@ conjunctions = st.lists(st.builds("({})".format, simple), min_size=1, max_size=3
 def matched(spec: JoinSpec, columns: dict[str, pa.Array], n: int) -> pa.Array:
     """Which pairs are results by the parts of the spec; ``columns`` holds one row per pair."""
     holds = pa.repeat(pa.scalar(True), n)
-    for part in (*(side.filter for side in spec.sides), spec.residual):
+    (edge,) = spec.edges
+    for part in (*(side.filter for side in spec.sides), edge.residual):
         if part is not None:
             holds = pc.and_(holds, pc.fill_null(part.evaluate(columns, n), False))
-    if spec.band is not None:
-        left, right = (side.keys[0].evaluate(columns, n) for side in spec.sides)
+    if edge.band is not None:
+        left, right = (side.index.exprs[0].evaluate(columns, n) for side in spec.sides)
         codes = [ordered_int64(key) for key in (left, right)]
-        for side in (0, 1):
-            first, last = asked_codes(codes[side], spec.band.kind, *spec.band.seen_from(side), spec.band.slack)
-            asked = pa.array((codes[1 - side] >= first) & (codes[1 - side] <= last))
+        for view in map(edge.seen_from, edge.sides):
+            first, last = asked_codes(
+                codes[view.side], view.band.kind, view.band.low, view.band.high, view.band.slack
+            )  # fmt: skip
+            asked = pa.array((codes[view.other] >= first) & (codes[view.other] <= last))
             holds = pc.and_(holds, pc.and_(asked, pc.and_(pc.is_valid(left), pc.is_valid(right))))
-    for i, null_safe in enumerate(spec.null_safe if spec.band is None else ()):
-        a, b = (side.keys[i].evaluate(columns, n) for side in spec.sides)
-        assert a.type == b.type == spec.key_types[i]
+    index = spec.sides[0].index
+    for i, null_safe in enumerate(index.null_safe if edge.band is None and not index.is_window else ()):
+        a, b = (side.index.exprs[i].evaluate(columns, n) for side in spec.sides)
+        assert a.type == b.type == index.types[i]
         both = pc.and_(pc.is_null(a), pc.is_null(b)) if null_safe else pa.repeat(pa.scalar(False), n)
         holds = pc.and_(holds, pc.or_(both, pc.fill_null(pc.equal(a, b), False)))
-    if spec.window is None and (spec.low is not None or spec.high is not None):
+    if spec.window is None and edge.bounded:
         left, right = (side.order.evaluate(columns, n) for side in spec.sides if side.order is not None)
         gap = pc.subtract(right, left)
-        for bound, kernel in ((spec.low, pc.greater_equal), (spec.high, pc.less_equal)):
+        for bound, kernel in ((edge.low, pc.greater_equal), (edge.high, pc.less_equal)):
             if bound is not None:
                 holds = pc.and_(holds, pc.fill_null(kernel(gap, bound), False))
     return holds

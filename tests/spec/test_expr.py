@@ -54,6 +54,8 @@ def run(sql: str) -> pa.Array:
         ("f > 1e300", pa.bool_(), [False, True, None, False]),
         ("f <=> NULL", pa.bool_(), [False, False, True, False]),
         ("i = NULL", pa.bool_(), [None] * 4),
+        ("NULL + 1", pa.int32(), [None] * 4),
+        ("1 + NULL", pa.int32(), [None] * 4),
         ("m + 0.125", None, [Decimal("1.375"), Decimal("-1.125"), None, Decimal("0.125")]),
         ("m = i + 0.25", pa.bool_(), [True, False, None, False]),
         ("m > f", pa.bool_(), [False, False, None, False]),

@@ -41,9 +41,9 @@ def test_a_whole_join() -> None:
     assert (o.delay, t.delay) == (30_000_000, 60_000_000)
     assert (o.event_time, t.event_time) == ("ts", "ts")
     assert (str(o.filter), t.filter) == ("o.price > 0", None)
-    assert ([str(k) for k in o.keys], [str(k) for k in t.keys]) == (["o.cell"], ["t.cell"])
-    assert (found.low, found.high) == (-10 * MINUTE, MINUTE)
-    assert str(found.residual) == "o.price < t.cost"
+    assert ([str(k) for k in o.index.exprs], [str(k) for k in t.index.exprs]) == (["o.cell"], ["t.cell"])
+    assert (found.edges[0].low, found.edges[0].high) == (-10 * MINUTE, MINUTE)
+    assert str(found.edges[0].residual) == "o.price < t.cost"
     assert expiry(found) == [(MINUTE, 0), (10 * MINUTE, 0)]
     assert o.columns == ("id", "cell", "ts", "price")
     assert o.payload == ("id", "ts", "price")
@@ -77,22 +77,27 @@ def test_expiry_needs_the_other_sides_watermark() -> None:
     assert one.unbounded_sides() == ("t",)
     assert spec(event_time="ts").unbounded_sides() == ("o", "t")
     half = spec("o.cell = t.cell AND t.ts >= o.ts", event_time="ts", watermark=5)
-    assert (half.low, half.high, expiry(half)) == (0, None, [(None, 0), (0, 0)])
+    assert (half.edges[0].low, half.edges[0].high, expiry(half)) == (0, None, [(None, 0), (0, 0)])
 
 
 def test_equal_event_times_bound_the_state() -> None:
     """o.ts = t.ts is a key and a bound."""
     found = spec("o.cell = t.cell AND o.ts = t.ts + INTERVAL 1 MINUTE", event_time="ts", watermark=5)
-    assert (found.low, found.high, len(found.key_types), found.residual) == (-MINUTE, -MINUTE, 2, None)
+    assert (found.edges[0].low, found.edges[0].high, len(found.sides[0].index.types), found.edges[0].residual) == (
+        -MINUTE,
+        -MINUTE,
+        2,
+        None,
+    )
     assert found.unbounded_sides() == ()
 
 
 def test_ranges_off_the_order_stay_in_the_residual() -> None:
     """With event times declared only a range on them is the bound; without, the first usable range is."""
     on = "o.cell = t.cell AND o.price < t.cost AND o.id <= t.taxi"
-    assert str(spec(on, event_time="ts").residual) == "(o.price < t.cost) AND (o.id <= t.taxi)"
+    assert str(spec(on, event_time="ts").edges[0].residual) == "(o.price < t.cost) AND (o.id <= t.taxi)"
     free = spec(on)
-    assert (str(free.residual), free.low, free.high) == ("o.price < t.cost", 0, None)
+    assert (str(free.edges[0].residual), free.edges[0].low, free.edges[0].high) == ("o.price < t.cost", 0, None)
     assert [str(side.order) for side in free.sides] == ["time(o.id)", "time(t.taxi)"]
     assert expiry(free) == [(None, None), (None, None)]
 
@@ -101,7 +106,7 @@ def test_nanoseconds_widen_the_bound() -> None:
     """An order rounded to microseconds keeps the exact range in the residual."""
     schema = pa.schema([("k", pa.int64()), ("t", pa.timestamp("ns"))])
     found = build_spec({"l": schema, "r": schema}, "l.k = r.k AND r.t >= l.t", event_time="t")
-    assert (found.low, str(found.residual)) == (-1, "r.t >= l.t")
+    assert (found.edges[0].low, str(found.edges[0].residual)) == (-1, "r.t >= l.t")
 
 
 def test_windows() -> None:
@@ -112,9 +117,9 @@ def test_windows() -> None:
         watermark={"o": 5},
         select=["window.end AS e", "o.id"],
     )
-    assert (found.window, found.low, found.high) == ((10 * MINUTE, MINUTE), 0, 0)
+    assert (found.window, found.edges[0].low, found.edges[0].high) == ((10 * MINUTE, MINUTE), 0, 0)
     assert expiry(found) == [(10 * MINUTE, 10 * MINUTE)] * 2
-    assert "INTERVAL" in str(found.residual)
+    assert "INTERVAL" in str(found.edges[0].residual)
     assert found.select[0].type == TS
     assert expiry(spec("TRUE", window=tumbling(60), event_time="ts")) == [(None, None)] * 2
 
@@ -215,10 +220,15 @@ def test_without_an_equality_a_range_drives() -> None:
     """The band has one key per side; what it does not enforce is in the residual; the event time still expires."""
     found = spec("abs(o.id - t.taxi) <= 2 AND t.ts BETWEEN o.ts AND o.ts + INTERVAL 1 MINUTE AND o.price < t.cost",
                  event_time="ts", watermark=5, select=["o.price"])  # fmt: skip
-    assert found.band is not None
-    assert (found.band.kind, found.band.low, found.band.high, found.band.on_time) == ("integer", -2, 2, False)
-    assert [str(key) for side in found.sides for key in side.keys] == ["o.id", "t.taxi"]
-    assert (found.low, found.high, str(found.residual)) == (0, MINUTE, "o.price < t.cost")
+    assert found.edges[0].band is not None
+    assert (
+        found.edges[0].band.kind,
+        found.edges[0].band.low,
+        found.edges[0].band.high,
+        found.edges[0].band.on_time,
+    ) == ("integer", -2, 2, False)
+    assert [str(key) for side in found.sides for key in side.index.exprs] == ["o.id", "t.taxi"]
+    assert (found.edges[0].low, found.edges[0].high, str(found.edges[0].residual)) == (0, MINUTE, "o.price < t.cost")
     assert expiry(found) == [(MINUTE, 0), (0, 0)]
     assert not found.equal_codes
     assert (found.reach, spec().reach, spec("o.id <> t.taxi").reach) == ((-2, 2), (0, 0), (None, None))
@@ -245,21 +255,21 @@ def test_without_an_equality_a_range_drives() -> None:
 def test_which_range_drives(on: str, options: Any, keys: str, kind: str | None, residual: str | None) -> None:
     """Two ends before one, other columns before the event time, exact before rounded, then as written."""
     found = spec(on, select=["o.id"], **options)
-    exprs = [str(key) for side in found.sides for key in side.keys]
+    exprs = [str(key) for side in found.sides for key in side.index.exprs]
     assert len(exprs) == len(keys.split())
     assert all(part in expr for part, expr in zip(keys.split(), exprs, strict=True))
-    assert (found.band and found.band.kind) == kind
+    assert (found.edges[0].band and found.edges[0].band.kind) == kind
     if residual in (None, "all", "both"):
-        assert (found.residual is None) == (residual is None)
+        assert (found.edges[0].residual is None) == (residual is None)
     else:
-        assert str(found.residual) == residual
+        assert str(found.edges[0].residual) == residual
 
 
 def test_what_nan_does_decides_whether_a_float_range_drives() -> None:
     """TRUE for a NaN whose code is not asked for: cannot drive. Never TRUE: such values are dropped early."""
-    assert spec("t.cost - o.price > 1.5").band is None
-    assert "finite" not in str(spec("t.cost > o.price + 1.5").sides[0].keys[0])
-    assert "finite" in str(spec("abs(t.cost - o.price) < 1.5").sides[0].keys[0])
+    assert spec("t.cost - o.price > 1.5").edges[0].band is None
+    assert "finite" not in str(spec("t.cost > o.price + 1.5").sides[0].index.exprs[0])
+    assert "finite" in str(spec("abs(t.cost - o.price) < 1.5").sides[0].index.exprs[0])
 
 
 @pytest.mark.parametrize(
@@ -280,10 +290,10 @@ def test_codes_of_decimals_add_and_codes_of_floats_compare(on: str, kind: str, b
         [("d", pa.decimal128(10, 2)), ("e", pa.decimal128(9, 3)), ("x", pa.float64()), ("wide", pa.decimal128(30, 2))]
     )
     found = build_spec({"l": schema, "r": schema}, on)
-    assert found.band is not None
-    assert (found.band.kind, (found.band.low, found.band.high)) == (kind, bounds)
-    assert found.reach == found.band.reach == (bounds if kind == "integer" else (None, None))
-    assert found.residual is not None
+    assert found.edges[0].band is not None
+    assert (found.edges[0].band.kind, (found.edges[0].band.low, found.edges[0].band.high)) == (kind, bounds)
+    assert found.reach == found.edges[0].band.reach == (bounds if kind == "integer" else (None, None))
+    assert found.edges[0].residual is not None
 
 
 def test_key_types_meet() -> None:
@@ -300,9 +310,9 @@ def test_key_types_meet() -> None:
         "r": pa.schema([("i", pa.uint32()), ("f", pa.float64()), ("d", pa.large_string()), ("n", pa.int32())]),
     }
     found = build_spec(schemas, ["i", "f", "d", "n"])
-    assert found.key_types == (pa.int64(), pa.float64(), pa.string(), pa.decimal128(12, 2))
+    assert found.sides[0].index.types == (pa.int64(), pa.float64(), pa.string(), pa.decimal128(12, 2))
     for side in found.sides:
         types = {f"{side.alias}.{f.name}": f.type for f in side.schema}
-        assert tuple(key.type(types) for key in side.keys) == found.key_types
-    zeros = found.sides[1].keys[1].evaluate({"r.f": pa.array([0.0, -0.0])}, 2)
+        assert tuple(key.type(types) for key in side.index.exprs) == side.index.types == found.sides[0].index.types
+    zeros = found.sides[1].index.exprs[1].evaluate({"r.f": pa.array([0.0, -0.0])}, 2)
     assert zeros.buffers()[1].to_pybytes()[:16] == bytes(16)

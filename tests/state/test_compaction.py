@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.spec import build_spec
-from evenjoin.state.compaction import FAN, choose, merged
-from evenjoin.state.layout import Tuples, layouts
-from evenjoin.state.segment import Run
+from evenjoin.state.segment import FAN, Run, choose, merged
+from evenjoin.state.tuples import Tuples, tuple_schemas
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
-(LAYOUT, _) = layouts(build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k"))
+(TUPLES, _) = tuple_schemas(build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k"))
 
 
 def runs(*sizes, sub_window=0):
@@ -107,11 +106,11 @@ def test_merged_is_the_sorted_union_of_the_live(parts, data):
     for rows in parts:
         rows = [(code, u, v % 2**31) for code, u, v in rows]
         arrays = [pa.array([r[i] for r in rows], t) for i, t in enumerate((pa.int64(), pa.uint32(), pa.int64()))]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=LAYOUT.schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=TUPLES.run)
         live = data.draw(st.one_of(st.none(), st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
-        pieces.append((Tuples.of(LAYOUT, batch), None if live is None else np.array(live, bool)))
+        pieces.append((Tuples.of(TUPLES, batch), None if live is None else np.array(live, bool)))
         expected += [row for i, row in enumerate(rows) if live is None or live[i]]
-    out = merged(LAYOUT, pieces)
+    out = merged(TUPLES, pieces)
     got = list(zip(out.codes.tolist(), out.u.tolist(), out.batch["v"].to_pylist(), strict=True))
     assert sorted(got) == sorted(expected)
     assert out.codes.tolist() == sorted(out.codes.tolist())

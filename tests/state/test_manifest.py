@@ -15,11 +15,11 @@ def run(file, low=0, high=0, alive=10):
 def test_changed_replaces_runs_of_one_place():
     """What is gone goes, what comes is added, other places and the old value stay as they are."""
     old = Manifest({(0, 0): (run("a"), run("b")), (0, 1): (run("c"),)})
-    new = old.changed((0, 0), [run("a")], [run("d")])
+    new = old.changed({(0, 0): [run("a")]}, {(0, 0): [run("d")]})
     assert [(i, s, r.file) for i, s, r in new] == [(0, 0, "b"), (0, 0, "d"), (0, 1, "c")]
     assert old.files == {"a", "b", "c"}
     assert new.files == {"b", "c", "d"}
-    assert new.changed((3, 1), [], [run("e")]).of(3, 1) == (run("e"),)
+    assert new.changed({}, {(3, 1): [run("e")]}).of(3, 1) == (run("e"),)
 
 
 def test_stored_counts_the_living():

@@ -15,7 +15,7 @@ from evenjoin.errors import SpecError
 from evenjoin.load.adsp import matrix_of, square_tasks
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
-from evenjoin.placement import EVERYTHING, Buckets, Grid, Ranges, Reach, Region, RoutingTable, check, diff
+from evenjoin.placement import EVERYTHING, At, Buckets, Grid, Ranges, Reach, Region, RoutingTable, check, diff
 from evenjoin.placement.pieces import moved_volume, overlap, stored_volume
 from evenjoin.placement.topology import WHOLE, even_division
 from evenjoin.strategies import Adsp, Square, resolve
@@ -239,7 +239,7 @@ def test_alg_5_is_the_difference_of_the_tables(first, second, reach):
     u = (np.arange(23, dtype=np.uint64) * (WHOLE // 23)).astype(np.uint32)
     for side in (0, 1):
         tuples = list(product(points[side][0].tolist(), u.tolist()))
-        moves = diff(old, new, side, np.array([c for c, _ in tuples]), np.array([p for _, p in tuples], np.uint32))
+        moves = diff(old, new, side, At(np.array([c for c, _ in tuples]), np.array([p for _, p in tuples], np.uint32)))
         for kind, rows, instances in (
             (plan.copies, moves.enter_row, moves.enter_instance),
             (plan.discards, moves.leave_row, moves.leave_instance),

@@ -48,7 +48,7 @@ def test_the_scheme_grows_with_the_data(condition, strategy):
     """Tasks are added as their capacity is used up, and the state follows."""
     with evenjoin.local(
         {"l": SCHEMA, "r": SCHEMA}, on=condition, select=["l.id AS a", "r.id AS b"], strategy=strategy, instances=1,
-        cooldown=0,
+        guards=evenjoin.Guards(cooldown=0),
     ) as join:  # fmt: skip
         found, expected = joined(join, growing())
         assert found == expected

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.hashing import bucket_of
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable, check
+from evenjoin.placement.place import bucket_of
 from evenjoin.strategies.bistream import Hash
 from evenjoin.strategies.edit import Edit
 

@@ -10,7 +10,6 @@ import pytest
 import evenjoin
 from evenjoin.errors import SpecError
 from evenjoin.spec import build_spec
-from evenjoin.strategies.elastic import Scale
 from evenjoin.testing import brute_force, multiset
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
@@ -28,9 +27,9 @@ ANY = ["random", "square", "adsp"]
 )
 def test_how_many(stored, now, wanted):
     """V = 100: between 50 % and 80 % nothing changes; else as many as leave each 65 % full, within the limits."""
-    scale = Scale(100, 1, 16)
-    assert scale.instances_for(stored, now) == wanted
-    assert (scale.pressure(stored, now) > 1) == (wanted != now)
+    scaling = evenjoin.Scaling(100, 1, 16)
+    assert scaling.instances_for(stored, now) == wanted
+    assert (scaling.pressure(stored, now) > 1) == (wanted != now)
 
 
 def batches():
@@ -51,8 +50,8 @@ def test_scales_out_and_in(strategy, condition):
     found, sizes = Counter(), []
     options = {"event_time": "t", "watermark": 0, "select": SELECT}
     with evenjoin.local(
-        SCHEMAS, condition, strategy=strategy, instances="auto", task_capacity=100, max_instances=8, cooldown=0,
-        min_work=0, **options,
+        SCHEMAS, condition, strategy=strategy, instances="auto",
+        scaling=evenjoin.Scaling(100, max_instances=8), guards=evenjoin.Guards(cooldown=0, min_work=0), **options,
     ) as join:  # fmt: skip
         for batch in batches():
             found += multiset(join.process(batch))
@@ -66,18 +65,22 @@ def test_scales_out_and_in(strategy, condition):
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("instances", "scaling", "says"),
     [
-        ({"instances": "auto"}, "task_capacity="),
-        ({"instances": 4, "task_capacity": 10}, 'only with instances="auto"'),
-        ({"instances": "auto", "task_capacity": 0}, "above 0"),
-        ({"instances": "auto", "task_capacity": 9, "min_instances": 5, "max_instances": 4}, "min <= max"),
-        ({"instances": "auto", "task_capacity": 9, "scale_in": 0.9}, "scale_in"),
-        ({"instances": "auto", "task_capacity": 9, "scale_to": 0.9}, "scale_to"),
-        ({"instances": "many"}, "whole number"),
+        ("auto", None, "task_capacity="),
+        (4, {"task_capacity": 10}, 'only with instances="auto"'),
+        ("auto", {"task_capacity": 0}, "above 0"),
+        ("auto", {"task_capacity": 9, "min_instances": 5, "max_instances": 4}, "min <= max"),
+        ("auto", {"task_capacity": 9, "scale_in": 0.9}, "scale_in"),
+        ("auto", {"task_capacity": 9, "scale_to": 0.9}, "scale_to"),
+        ("many", None, "whole number"),
+        ("auto", {"task_capacity": "much"}, "above 0"),
     ],
 )
-def test_wrong_settings(settings, says):
+def test_wrong_settings(instances, scaling, says):
     """Refused at definition."""
     with pytest.raises(SpecError, match=says):
-        evenjoin.local(SCHEMAS, BOUNDED, event_time="t", watermark=0, **settings)
+        evenjoin.local(
+            SCHEMAS, BOUNDED, event_time="t", watermark=0, instances=instances,
+            scaling=None if scaling is None else evenjoin.Scaling(**scaling),
+        )  # fmt: skip

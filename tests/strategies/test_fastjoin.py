@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.errors import SpecError
-from evenjoin.kernels.hashing import bucket_of
 from evenjoin.load.fastjoin import imbalance
 from evenjoin.load.items import Items
 from evenjoin.placement import Keys, check
+from evenjoin.placement.place import bucket_of
 from evenjoin.spec import build_spec
 from evenjoin.strategies import FastJoin, resolve
 from evenjoin.strategies.bistream import hash_table
@@ -182,16 +182,17 @@ def test_a_skewed_join_migrates_and_loses_nothing(kind, strategy, layout):
     on, options = CONDITIONS[kind]
     parts = skewed(6)
     with evenjoin.local(
-        SCHEMAS, on, select=SELECT, strategy=strategy, instances=4, layout=layout, cooldown=0, min_work=0, **options
-    ) as join:
+        SCHEMAS, on, select=SELECT, strategy=strategy, instances=4, layout=layout,
+        guards=evenjoin.Guards(cooldown=0, min_work=0), **options,
+    ) as join:  # fmt: skip
         results = pa.concat_tables([join.process(part) for part in parts])
         made, table = join.migrations(), join.table()
     whole = {alias: pa.concat_tables(part[alias] for part in parts) for alias in "lr"}
     assert multiset(results) == brute_force(build_spec(SCHEMAS, on, select=SELECT, **options), whole)
     assert made
-    assert sum(m["tuples"] for m in made) > 0
+    assert sum(m.tuples for m in made) > 0
     assert routed(table)
-    assert table.origin == f"fastjoin/{layout}"
+    assert (table.origin, table.layout) == ("fastjoin", layout)
 
 
 def test_settings_by_name():

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.errors import SpecError
-from evenjoin.kernels.hashing import bucket_of
-from evenjoin.load.items import home_of_buckets, items_of
+from evenjoin.load.items import items_of
 from evenjoin.load.lsstream import Queue
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, check
+from evenjoin.placement.place import bucket_of
 from evenjoin.spec import build_spec
 from evenjoin.strategies import LsStream, resolve
+from evenjoin.strategies.edit import home_of_buckets
 from evenjoin.strategies.partition_selection import MOST_STEPS, Cooling, Pair, select
 from evenjoin.testing import brute_force, multiset
 
@@ -27,7 +28,7 @@ from evenjoin.testing import brute_force, multiset
 def report_of(table, arrived, stored, batch=0):
     """A report with these counts [sides, cells], each instance busy as long as it has tuples to take in."""
     taken = np.zeros(table.instances)
-    cells = np.concatenate([table.compiled.region_of_bucket, table.compiled.key_regions])
+    cells = table.compiled.region_of_cell
     for side in range(2):
         for cell, region in enumerate(cells):
             units = table.regions[region].topology.units
@@ -58,7 +59,8 @@ def test_initial_tables():
     assert where(LsStream(partitions=5).initial(5, 2, "split")) == [
         ((0,), (2,)), ((0,), (2,)), ((0,), (3,)), ((1,), (3,)), ((1,), (4,)), ((1,), (4,)),
     ]  # fmt: skip
-    assert LsStream(partitions=5).initial(3, 2, "split").origin == "lsstream(partitions=5)/split"
+    made = LsStream(partitions=5).initial(3, 2, "split")
+    assert (made.origin, made.layout) == ("lsstream(partitions=5)", "split")
     assert resolve("lsstream(alpha=0.3, gamma=0.9)") == LsStream(alpha=0.3, gamma=0.9)
 
 
@@ -342,14 +344,14 @@ def test_a_join_is_rebalanced_and_its_results_are_the_same(layout):
         parts.append({alias: pa.table({"id": ids, "k": k}, SCHEMA) for alias, k in zip("lr", keys, strict=True)})
     schemas, select_ = {"l": SCHEMA, "r": SCHEMA}, ["l.id AS a", "r.id AS b", "l.k"]
     with evenjoin.local(
-        schemas, "l.k = r.k", select=select_, strategy=LsStream(alpha=0.4), instances=4, layout=layout, cooldown=0,
-        min_work=0,
+        schemas, "l.k = r.k", select=select_, strategy=LsStream(alpha=0.4), instances=4, layout=layout,
+        guards=evenjoin.Guards(cooldown=0, min_work=0),
     ) as join:  # fmt: skip
         results = pa.concat_tables([join.process(part) for part in parts])
         made = join.migrations()
         assert join.table().buckets == table.buckets
     assert made
-    assert all(m["tuples"] > 0 and m["imbalance_forecast"] < m["imbalance_before"] for m in made)
+    assert all(m.tuples > 0 and m.imbalance_forecast < m.imbalance_before for m in made)
     whole = {alias: pa.concat_tables([part[alias] for part in parts]) for alias in "lr"}
     assert multiset(results) == brute_force(build_spec(schemas, "l.k = r.k", select=select_), whole)
 
@@ -366,8 +368,7 @@ def test_by_name():
         select=["l.id AS a", "r.id AS b"],
         strategy="lsstream",
         instances=4,
-        cooldown=0,
-        min_work=0,
+        guards=evenjoin.Guards(cooldown=0, min_work=0),
     ) as join:
         results = [join.process(part) for _ in range(3)]
         assert join.migrations()

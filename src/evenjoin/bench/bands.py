@@ -110,28 +110,40 @@ class ChangingRatio:
             yield pa.table({"id": ids, "ts": _times(batch, rows, rng), "code": code, "weight": weight})
 
 
-def _join(name: str, streams: Posts | Ticks | ChangingRatio, condition: str, **more: Any) -> JoinWorkload:
-    return JoinWorkload(name, streams, ("a", "b"), condition, ("a.id AS a_id", "b.id AS b_id"), **more)
+Streams = Posts | Ticks | ChangingRatio
+SIDES = ("a", "b")
+SELECT = ("a.id AS a_id", "b.id AS b_id")
 
 
-HISTORY: dict[str, Any] = {"event_time": None}
-TIMED: dict[str, Any] = {"watermark": f"{SPAN_US // 2_000} milliseconds", "reach_us": 60_000_000}
+def _of_all(name: str, streams: Streams, condition: str, capacity: int) -> JoinWorkload:
+    """A join of the whole history."""
+    return JoinWorkload(name, streams, SIDES, condition, SELECT, event_time=None, capacity=capacity)
+
+
+def _of_a_minute(
+    name: str, streams: Streams, condition: str, capacity: int, band: tuple[str, int] | None = None
+) -> JoinWorkload:
+    """A join of what is at most a minute apart, with tuples at most half a batch late."""
+    lag = f"{SPAN_US // 2_000} milliseconds"
+    return JoinWorkload(
+        name, streams, SIDES, condition, SELECT, watermark=lag, reach_us=60_000_000, band=band, capacity=capacity
+    )
+
+
 JOINS = (
-    _join("social", Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", capacity=9_000, **HISTORY),
-    _join(
-        "social-all", Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", capacity=16_000,
-        **HISTORY,
+    _of_all("social", Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", 9_000),
+    _of_all("social-all", Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", 16_000),
+    _of_a_minute(
+        "stock", Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", 40_000, ("cents", 1)
     ),
-    _join(
-        "stock", Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", band=("cents", 1),
-        capacity=40_000, **TIMED,
+    _of_a_minute("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000, ("code", 20)),
+    _of_a_minute(
+        "ratio-all",
+        ChangingRatio(3_000),
+        f"{_within('code', CODES)} AND {MINUTE} AND abs(a.weight - b.weight) <= 0.001",
+        5_000,
     ),
-    _join("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", band=("code", 20), capacity=20_000, **TIMED),
-    _join(
-        "ratio-all", ChangingRatio(3_000),
-        f"{_within('code', CODES)} AND {MINUTE} AND abs(a.weight - b.weight) <= 0.001", capacity=5_000, **TIMED,
-    ),
-)  # fmt: skip
+)
 NAMES = tuple(join.name for join in JOINS)
 
 

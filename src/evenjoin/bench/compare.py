@@ -28,22 +28,24 @@ from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, Outcome, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
-from evenjoin.commit.log import Commit, CommitLog
+from evenjoin.commit.log import CommitLog
 from evenjoin.errors import SpecError
+from evenjoin.events import Migration
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Biclique
+from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
 from evenjoin.strategies import resolve
+from evenjoin.strategies.elastic import Scaling
 
 NATIVE = "Spark's own"
 TRACK = 128
@@ -80,8 +82,8 @@ class Trace:
 
     busy: tuple[float, ...]  # busiest over mean busy time
     measures: dict[str, tuple[float, ...]]  # strategy -> this run's imbalance by that strategy's measure
-    verdicts: tuple[str, ...]
-    migrations: tuple[dict[str, Any], ...]
+    verdicts: tuple[str, ...]  # in words
+    migrations: tuple[Migration, ...]
     busy_ms_by_instance: tuple[float, ...]
     work_by_instance: tuple[int, ...]  # probes and results
     stored_by_instance: tuple[int, ...]  # tuples, after the last batch
@@ -120,12 +122,18 @@ class Run:
         return self.trace.measures[self.name] if self.trace else ()
 
     @property
-    def migrations(self) -> tuple[dict[str, Any], ...]:
+    def migrations(self) -> tuple[Migration, ...]:
         return self.trace.migrations if self.trace else ()
 
-    def total(self, name: str) -> float:
-        """The sum of a figure over all migrations."""
-        return float(sum(event[name] for event in self.migrations))
+    @property
+    def migrated(self) -> int:
+        """Tuples moved by all migrations."""
+        return sum(event.tuples for event in self.migrations)
+
+    @property
+    def pause_ms(self) -> float:
+        """How long the batches waited for all migrations."""
+        return sum((event.pause_ms for event in self.migrations), 0.0)
 
     @property
     def seconds(self) -> float:
@@ -204,10 +212,6 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
 def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job:
     """The job of a strategy, of NATIVE, or of "duckdb"."""
     ours = system not in (NATIVE, "duckdb")
-    options: dict[str, Any] = {"track": TRACK} if ours and not resolve(system).tracked else {}
-    if ours and plan.workload.capacity is not None:
-        sizes = {"instances": "auto", "task_capacity": plan.workload.capacity, "scale_out": 1.0, "scale_to": 1.0}
-        options |= {**sizes, "min_instances": fewest(system), "max_instances": MOST, "cooldown": 0}
     return Job(
         "evenjoin" if ours else "spark-hdfs" if system == NATIVE else "duckdb",
         sides,
@@ -219,10 +223,20 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
         event_time=plan.workload.event_time,
         watermark=plan.workload.watermark,
         strategy=system if ours else "hash",
-        options=options,
+        options=options_of(plan, system) if ours else JoinOptions(),
         band=plan.workload.band if system == "duckdb" else None,
         reach_us=plan.workload.reach_us,
     )
+
+
+def options_of(plan: Plan, strategy: str) -> JoinOptions:
+    """Counts for a strategy without a planner; where the workload has a task capacity, that as the only limit."""
+    track = 0 if resolve(strategy).tracked else TRACK
+    capacity = plan.workload.capacity
+    if capacity is None:
+        return JoinOptions(track=track)
+    scaling = Scaling(capacity, min_instances=fewest(strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0)
+    return JoinOptions(Guards(cooldown=0), scaling, track)
 
 
 def fewest(strategy: str) -> int:
@@ -287,8 +301,8 @@ def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> T
     return Trace(
         busy=tuple(round(report.imbalance, 4) for report in reports),
         measures={name: _measured(name, reports, [tables[commit.table] for commit in commits]) for name in asked},
-        verdicts=tuple(str(commit.planner.get("verdict", "")) for commit in commits),
-        migrations=tuple(_migrations(commits)),
+        verdicts=tuple(commit.verdict.sentence if commit.verdict else "" for commit in commits),
+        migrations=tuple(commit.migration for commit in commits if commit.migration is not None),
         busy_ms_by_instance=_by_instance(reports, "busy_ms"),
         work_by_instance=tuple(
             int(probes + results)
@@ -314,10 +328,6 @@ def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[Routing
         countable = all(isinstance(region.topology, Biclique) for region in table.regions)
         found.append(strategy.imbalance(items_of(report, table), table) if countable else float("nan"))
     return tuple(round(value, 4) for value in found)
-
-
-def _migrations(commits: Sequence[Commit]) -> list[dict[str, Any]]:
-    return [{"batch": commit.batch, **commit.migration} for commit in commits if commit.migration is not None]
 
 
 def _by_instance(reports: Sequence[LoadReport], name: str) -> tuple[float, ...]:

@@ -57,7 +57,7 @@ def batch_time_plot(comparison: Comparison) -> Figure:
     for number, run in enumerate(comparison.runs):
         ms = run.outcome.batch_ms
         axes.plot(ms, color=_colour(number), label=run.name + (" (more: stopped)" if run.stopped else ""), marker=".")
-        at = [event["batch"] for event in run.migrations if event["batch"] < len(ms)]
+        at = [event.batch for event in run.migrations if event.batch < len(ms)]
         axes.plot(at, [ms[batch] for batch in at], "v", color=_colour(number), markersize=9)
     _log_if_wide(axes)
     _label(axes, "Batch time (triangles: with a migration)", "batch", "ms")
@@ -98,7 +98,7 @@ def migrated_plot(comparison: Comparison) -> Figure:
         if run.trace:
             moved = np.zeros(len(run.trace.tasks))
             for event in run.migrations:
-                moved[min(event["batch"], len(moved) - 1)] += event["tuples"]
+                moved[min(event.batch, len(moved) - 1)] += event.tuples
             axes.plot(np.cumsum(moved), color=_colour(number), label=run.name, marker=".")
     _label(axes, "Migration volume", "batch", "tuples moved so far")
     return figure

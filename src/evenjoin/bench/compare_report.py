@@ -107,8 +107,8 @@ def sized_cells(run: Run) -> list[str]:
     if not run.trace:
         return [run.name, "-", "-", *speed, *("-" * (len(SIZED_COLUMNS) - 6))]
     row = [run.name, f"{_mean(run.trace.tasks):.1f}", str(max(run.trace.tasks)), *speed]
-    row += [f"{run.requests_per_task:,.0f}", f"{run.total('tuples'):,.0f}", str(len(run.migrations))]
-    row += [f"{run.total('pause_ms'):,.0f}"]
+    row += [f"{run.requests_per_task:,.0f}", f"{run.migrated:,}", str(len(run.migrations))]
+    row += [f"{run.pause_ms:,.0f}"]
     return [*row, *(f"{run.cost(resource):,.0f}" for resource in ("tasks", "stored"))]
 
 
@@ -135,7 +135,7 @@ def cells(run: Run) -> list[str]:
         return [*row, *("-" * (len(COLUMNS) - len(row)))]
     row += [f"{_mean(run.busy):.2f}", f"{max(run.busy):.2f}", f"{_mean(run.own):.2f}", f"{run.own[-1]:.2f}"]
     row.append("-" if run.threshold is None else f"{run.threshold:g}")
-    return [*row, f"{run.total('tuples'):,.0f}", str(len(run.migrations)), f"{run.total('pause_ms'):,.0f}"]
+    return [*row, f"{run.migrated:,}", str(len(run.migrations)), f"{run.pause_ms:,.0f}"]
 
 
 def measure_columns(comparison: Comparison) -> list[str]:
@@ -165,10 +165,10 @@ def migration_rows(comparison: Comparison) -> list[list[str]]:
     rows = []
     for run in comparison.runs:
         for event in run.migrations:
-            row = [run.name, str(event["batch"]), str(event["why"])]
-            row += [_number(event.get(f"imbalance_{when}"), 2) for when in ("before", "forecast", "after")]
-            row += [_number(event.get(name), 0) for name in ("tuples", "bytes", "pause_ms")]
-            rows.append([*row, _number(event.get("planner_ms"), 1)])
+            imbalances = (event.imbalance_before, event.imbalance_forecast, event.imbalance_after)
+            row = [run.name, str(event.batch), event.why, *(_number(value, 2) for value in imbalances)]
+            row += [_number(value, 0) for value in (event.tuples, event.bytes, event.pause_ms)]
+            rows.append([*row, _number(event.planner_ms, 1)])
     return rows
 
 
@@ -243,8 +243,8 @@ def _run_document(run: Run) -> dict[str, Any]:
     if run.trace:
         document |= {"busy_mean": _mean(run.busy), "busy_max": max(run.busy, default=None)}
         document |= {"own_mean": _mean(run.own), "own_last": run.own[-1] if run.own else None}
-        document |= {"migrated": run.total("tuples"), "rebalances": len(run.migrations)}
-        document["pause_ms"] = run.total("pause_ms")
+        document["trace"]["migrations"] = [event.to_json() for event in run.migrations]
+        document |= {"migrated": run.migrated, "rebalances": len(run.migrations), "pause_ms": run.pause_ms}
         document |= {"requests_per_task": run.requests_per_task, "seconds": run.seconds}
         document |= {f"{resource}_cost": run.cost(resource) for resource in ("tasks", "stored")}
     return document

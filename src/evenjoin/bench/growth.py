@@ -15,8 +15,8 @@ import json
 import shutil
 import statistics
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -27,6 +27,18 @@ from evenjoin.bench.session import cores, open_session, quietly
 from evenjoin.bench.workloads import write_batches
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What was found; the ratios are those at the top of this file. `runs` and `stored` are as of the last batch."""
+
+    time_ratio: float
+    disk_ratio: float
+    batch_ms: tuple[float, ...]
+    runs: int
+    stored: int
+    results_per_batch_constant: bool
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,14 +53,14 @@ def main(rows: int, batches: int, out: Path) -> None:
         write_batches(folder / side, (batch(side, b, rows) for b in range(batches)))
     with quietly(folder / "spark.log"):
         found = run(folder, rows, batches)
-    (out / "growth.json").write_text(json.dumps(found, indent=2))
+    (out / "growth.json").write_text(json.dumps(asdict(found), indent=2))
     shutil.rmtree(folder)
     Console().print(
-        f"growth: last 10 batches {found['time_ratio']:.2f}x batches 10-20 (target <= 1.5), "
-        f"disk {found['disk_ratio']:.2f}x Arrow (target <= 1.3), {found['runs']} runs for {found['stored']:,} tuples",
+        f"growth: last 10 batches {found.time_ratio:.2f}x batches 10-20 (target <= 1.5), "
+        f"disk {found.disk_ratio:.2f}x Arrow (target <= 1.3), {found.runs} runs for {found.stored:,} tuples",
         highlight=False,
     )
-    sys.exit(0 if found["results_per_batch_constant"] else 1)
+    sys.exit(0 if found.results_per_batch_constant else 1)
 
 
 def batch(side: str, number: int, rows: int) -> pa.Table:
@@ -63,7 +75,8 @@ def batch(side: str, number: int, rows: int) -> pa.Table:
     return pa.table([rng.permutation(keys), ts, rng.integers(0, 100, rows)], schema=SCHEMA)
 
 
-def run(folder: Path, rows: int, batches: int) -> dict[str, Any]:
+def run(folder: Path, rows: int, batches: int) -> Growth:
+    """Join the files of a folder; every batch is read from the commits afterwards."""
     import warnings
 
     import evenjoin
@@ -89,14 +102,14 @@ def run(folder: Path, rows: int, batches: int) -> dict[str, Any]:
     disk = sum(path.stat().st_size for path in (folder / "ck" / "segments").rglob("*.arrow"))
     arrow = sum(batch("l", b, 8).nbytes // 8 * rows for b in range(batches)) * 2
     runs = sum(1 for _ in commits[-1].manifest)
-    return {
-        "time_ratio": statistics.median(times[-10:]) / statistics.median(times[10:20]),
-        "disk_ratio": disk / arrow,
-        "batch_ms": times,
-        "runs": runs,
-        "stored": 2 * rows * batches,
-        "results_per_batch_constant": min(matches) == max(matches),
-    }
+    return Growth(
+        time_ratio=statistics.median(times[-10:]) / statistics.median(times[10:20]),
+        disk_ratio=disk / arrow,
+        batch_ms=tuple(times),
+        runs=runs,
+        stored=2 * rows * batches,
+        results_per_batch_constant=min(matches) == max(matches),
+    )
 
 
 if __name__ == "__main__":

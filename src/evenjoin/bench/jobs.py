@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
+from evenjoin.runtime.settings import Guards
+from evenjoin.strategies.elastic import Scaling
 
 System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"]
 
@@ -46,6 +48,15 @@ class JobGivenUp(JobError):
 
 
 @dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """What EvenJoin's join is given besides a strategy and a size. With `scaling` it sizes itself."""
+
+    guards: Guards = field(default_factory=Guards)
+    scaling: Scaling | None = None
+    track: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What to run: a system, the files of each side, the condition and the columns of the result."""
 
@@ -61,7 +72,7 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)  # of the Spark session, beyond the common ones
     strategy: str = "hash"
     source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
-    options: dict[str, Any] = field(default_factory=dict)  # of EvenJoin's join, beyond the above
+    options: JoinOptions = field(default_factory=JoinOptions)  # of EvenJoin's join, beyond the above
     band: tuple[str, int] | None = None  # column and size: |r.column - l.column| <= size holds for all results
     reach_us: int = 0  # rows further apart in event time never match; 0: not known. DuckDB's join is slow without it
 
@@ -128,7 +139,9 @@ def read_job(path: Path) -> Job:
     """The job a file describes."""
     raw = json.loads(path.read_text())
     band = None if raw["band"] is None else tuple(raw["band"])
-    return Job(**{**raw, "select": tuple(raw["select"]), "band": band})
+    given, scaling = raw["options"], raw["options"]["scaling"]
+    options = JoinOptions(Guards(**given["guards"]), None if scaling is None else Scaling(**scaling), given["track"])
+    return Job(**{**raw, "select": tuple(raw["select"]), "band": band, "options": options})
 
 
 def read_outcome(path: Path) -> Outcome:

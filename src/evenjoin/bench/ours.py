@@ -24,9 +24,19 @@ def run_evenjoin(job: Job) -> Outcome:
         else stream(spark, folder)
         for alias, folder in job.folders.items()
     }
-    times = {"event_time": job.event_time, "watermark": job.watermark} if job.event_time else {}
-    options = {"strategy": job.strategy, "instances": job.instances, **times, **job.options}
-    joined = evenjoin.join(sides, on=job.condition, select=list(job.select), **options)
+    options = job.options
+    joined = evenjoin.join(
+        sides,
+        on=job.condition,
+        select=list(job.select),
+        event_time=job.event_time,
+        watermark=job.watermark if job.event_time else None,
+        strategy=job.strategy,
+        instances=job.instances if options.scaling is None else "auto",
+        guards=options.guards,
+        scaling=options.scaling,
+        track=options.track,
+    )
     clock = Clock()
     writer = joined.writeStream.format("noop").option("checkpointLocation", job.checkpoint)
     query = writer.trigger(availableNow=True).start()

@@ -128,20 +128,19 @@ def stream(spark: SparkSession, folder: str) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
 
 
-def progress(query: Query) -> list[dict[str, Any]]:
-    """The progress of every micro-batch that read something, as plain dictionaries. (EvenJoin's parquet source hands
-    Spark file names: its input rows are files.)"""
-    seen = [json.loads(p.json) for p in query.recentProgress]
-    return [p for p in seen if p["numInputRows"]]
-
-
 def outcome_of(job: Job, query: Query, rows: int, results: int, used: Usage) -> Outcome:
     """The outcome of a finished streaming query, with Spark's own measurement of each batch's time."""
-    batches = progress(query)
     return Outcome(
         job.system,
         rows=rows,
         results=results,
         used=used,
-        batch_ms=tuple(float(p["durationMs"]["triggerExecution"]) for p in batches),
+        batch_ms=batch_ms(query),
     )
+
+
+def batch_ms(query: Query) -> tuple[float, ...]:
+    """How long every micro-batch that read something took, from Spark's progress. (EvenJoin's parquet source hands
+    Spark file names: its input rows are files.)"""
+    told = (json.loads(progress.json) for progress in query.recentProgress)
+    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if batch["numInputRows"])

@@ -26,10 +26,10 @@ from rich.table import Table
 
 from evenjoin.bench.report import machine
 from evenjoin.bench.workloads import zipf_weights
-from evenjoin.kernels.hashing import bucket_of
 from evenjoin.load.fastjoin import Pair, Unit
 from evenjoin.load.items import Items, loads
 from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.placement.place import bucket_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies import FastJoin, LsStream, Strategy
 from evenjoin.strategies.fastjoin.greedyfit import greedy_fit

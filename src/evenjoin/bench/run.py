@@ -21,17 +21,19 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 from rich.console import Console
 
-from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, Outcome, System, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, JoinOptions, Outcome, System, run_job
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.session import cores
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
-from evenjoin.cli.draw import open_console
+from evenjoin.console import open_console
 from evenjoin.errors import EvenJoinError
+from evenjoin.runtime.settings import Guards
+from evenjoin.strategies.elastic import Scaling
 
 CONDITION = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
 SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r_ts", "l.v AS l_v", "r.v AS r_v")
@@ -55,7 +57,7 @@ class Workload:
     peers: tuple[System, ...] = PEERS
     strategy: str = "hash"
     select: tuple[str, ...] = SELECT
-    options: dict[str, Any] = field(default_factory=dict)
+    options: JoinOptions = field(default_factory=JoinOptions)
 
 
 WORKLOADS = {
@@ -73,7 +75,7 @@ WORKLOADS = {
         band=("k", 2),
         peers=("spark-bucketed",),
         strategy="adsp",
-        options={"cooldown": 0, "task_capacity": 1_000_000_000, "min_instances": cores(), "max_instances": cores()},
+        options=JoinOptions(Guards(cooldown=0), Scaling(1_000_000_000, min_instances=cores(), max_instances=cores())),
     ),
 }
 
@@ -174,7 +176,7 @@ def job_of(workload: Workload, system: System, sides: dict[str, str], checkpoint
         event_time=workload.event_time,
         strategy=workload.strategy,
         band=workload.band if system == "spark-bucketed" else None,
-        options={"instances": "auto", **workload.options} if workload.options else {},
+        options=workload.options,
     )
 
 

@@ -37,7 +37,7 @@ from evenjoin.bench.join_workload import OWN, Drift, JoinWorkload, Size
 from evenjoin.bench.ride_hailing import Day
 from evenjoin.bench.workloads import EPOCH_US, SIDES, ZIPF_SCHEMA, draw, zipf_weights
 from evenjoin.errors import SpecError
-from evenjoin.kernels.hashing import bucket_of
+from evenjoin.placement.place import bucket_of
 
 NAMES = (
     "ride-hailing",

@@ -155,7 +155,7 @@ def joined(table: pa.Table, other: pa.Table, key: str, **renamed: str) -> pa.Tab
     return table
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def tpch_table(name: str, scale: float) -> pa.Table:
     """The wanted columns of a table, by their names without prefix; decimals are doubles, quantities whole numbers."""
     command = Path(sys.executable).with_name("tpchgen-cli")

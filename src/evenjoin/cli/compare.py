@@ -24,7 +24,7 @@ from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
 from evenjoin.cli.demo import progress
-from evenjoin.cli.draw import open_console
+from evenjoin.console import open_console
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
 

@@ -24,8 +24,9 @@ from rich.syntax import Syntax
 from evenjoin.bench.ride_hailing import Day, cell_name
 from evenjoin.bench.session import cores, open_session, quietly
 from evenjoin.bench.workloads import write_batches
-from evenjoin.cli.draw import imbalance, instances_table, keys_table, open_console
+from evenjoin.cli.draw import imbalance, instances_table, keys_table
 from evenjoin.cli.history import heaviest, instance_totals, read_history
+from evenjoin.console import open_console
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
 
@@ -131,7 +132,7 @@ def tell(plan: Plan, seconds: float, console: Console) -> None:
     """Throughput, load, hottest cells, where things lie, and how to do the same."""
     history = read_history(plan.path("checkpoint"))
     assert history.last is not None
-    rows, results = sum(history.last.totals["rows"]), history.last.totals["results"]
+    rows, results = sum(history.last.totals.rows), history.last.totals.results
     console.print(
         f"\n[bold]{rows:,} rows[/] (orders and taxi tracks) gave [bold]{results:,} results[/] in {seconds:.1f} s "
         f"on {cores()} cores: [bold]{rows / seconds:,.0f} rows/s[/], {results / seconds:,.0f} results/s\n",

@@ -1,25 +1,16 @@
-"""Bars, tables and numbers for the terminal: values in, rich renderables out; and the terminal itself."""
+"""Bars, tables and numbers for the terminal: values in, rich renderables out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from evenjoin.cli.history import InstanceTotal, KeyTotal
+from evenjoin.events import Migration
 
 BAR = 20
-PLAIN_WIDTH = 150
-"""Columns where nobody looks at a terminal (a pipe, a file): wide enough for every table."""
-
-
-def open_console() -> Console:
-    """The terminal, or a wide page where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
 
 
 def bar(value: float, top: float, width: int = BAR) -> str:
@@ -67,19 +58,20 @@ def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], nam
     return table
 
 
-def migrations_table(events: Sequence[dict[str, Any]]) -> Table:
+def migrations_table(events: Sequence[Migration]) -> Table:
     """One line per rebalance: why, what it was to bring and brought, what moved, what it cost. Dashes: not planned."""
     table = plain_table("batch", "why", "before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms")
     for event in events:
-        imbalances = (f"imbalance_{when}" for when in ("before", "forecast", "after"))
         table.add_row(
-            str(event["batch"]),
-            event["why"],
-            *(number(event.get(name), 2) for name in imbalances),
-            number(event["tuples"], 0),
-            size(event.get("bytes", 0)),
-            number(event.get("pause_ms"), 1),
-            number(event.get("planner_ms"), 1),
+            str(event.batch),
+            event.why,
+            number(event.imbalance_before, 2),
+            number(event.imbalance_forecast, 2),
+            number(event.imbalance_after, 2),
+            number(event.tuples, 0),
+            size(event.bytes),
+            number(event.pause_ms, 1),
+            number(event.planner_ms, 1),
         )
     return table
 

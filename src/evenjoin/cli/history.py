@@ -11,16 +11,53 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenjoin.commit.log import Commit, CommitLog, read_checked
+from evenjoin.commit.identity import recorded_join
+from evenjoin.commit.log import Commit, CommitLog
 from evenjoin.errors import CheckpointError, StateCorruptionError
+from evenjoin.events import Migration
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder, open_folder
+from evenjoin.state.segment import Run
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJoin:
+    """The join a checkpoint belongs to, as `join.json` has it: the JSON of `JoinSpec.fingerprint`, read back.
+
+    schema      alias -> column -> Arrow type, of the columns the join uses
+    window      (size, slide) in time units (`spec/window`); None without a window
+    event_time  alias -> column; None for a side without one
+    select      (name, expression) of every output column
+    """
+
+    sides: tuple[str, ...]
+    schema: Mapping[str, Mapping[str, str]]
+    condition: str
+    how: str
+    window: tuple[int, int] | None
+    event_time: Mapping[str, str | None]
+    select: tuple[tuple[str, str], ...]
+
+    @property
+    def has_timestamps(self) -> bool:
+        """Whether event times (the first side's, to which the others' compare) are timestamps, not plain numbers."""
+        column = self.event_time[self.sides[0]]
+        return column is not None and self.schema[self.sides[0]].get(column, "").startswith("timestamp")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RecordedJoin:
+        window = (data["window"][0], data["window"][1]) if data["window"] else None
+        select = tuple((name, expression) for name, expression in data["select"])
+        return cls(**{**data, "sides": tuple(data["sides"]), "window": window, "select": select})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +89,43 @@ class KeyTotal:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchLine:
+    """One batch of the history; rows, late rows and stored tuples by side, `imbalance` by busy time."""
+
+    batch: int
+    rows: tuple[int, ...]
+    late: tuple[int, ...]
+    results: int
+    stored: tuple[int, ...]
+    imbalance: float
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one instance holds of one side (its alias): runs and their files, tuples in them, those still alive."""
+
+    instance: int
+    side: str
+    runs: int
+    tuples: int
+    alive: int
+    bytes: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """A checkpoint: the join it belongs to, its table, and every commit still in the log, oldest first."""
 
-    join: dict[str, Any]
+    join: RecordedJoin
     table: RoutingTable | None
     commits: tuple[Commit, ...]
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """The sides by name, in order."""
-        return tuple(self.join["sides"])
+        return self.join.sides
 
     @property
     def last(self) -> Commit | None:
@@ -74,12 +137,17 @@ class History:
         """The load reports, oldest first."""
         return tuple(commit.report for commit in self.commits if commit.report is not None)
 
+    @property
+    def migrations(self) -> tuple[Migration, ...]:
+        """Every migration in the log, oldest first."""
+        return tuple(commit.migration for commit in self.commits if commit.migration is not None)
+
 
 def read_history(location: str | Path) -> History:
     """The history of the checkpoint at a path or URI."""
     folder = _open(location)
     log = CommitLog(folder)
-    join = read_checked(folder, "join.json")
+    join = RecordedJoin.from_json(recorded_join(folder))
     commits = tuple(commit for batch in log.batches() if (commit := _read(log, batch)) is not None)
     return History(join, log.read_table(commits[-1].next_table) if commits else None, commits)
 
@@ -111,6 +179,41 @@ def instance_totals(reports: Sequence[LoadReport]) -> list[InstanceTotal]:
     return [
         InstanceTotal(i.instance, i.stored, i.bytes, probes[i.instance], results[i.instance], busy[i.instance])
         for i in now
+    ]
+
+
+def batch_line(commit: Commit) -> BatchLine:
+    """A commit as one line of the history."""
+    report = commit.report
+    intake = report.intake if report else ()
+    instances = report.instances if report else ()
+    return BatchLine(
+        commit.batch,
+        rows=tuple(side.rows for side in intake),
+        late=tuple(side.late for side in intake),
+        results=report.matches if report else 0,
+        stored=tuple(sum(load.stored[side] for load in instances) for side in range(len(intake))),
+        imbalance=round(report.imbalance, 3) if report else 1.0,
+        duration_ms=commit.duration_ms,
+    )
+
+
+def holdings(history: History) -> list[Holding]:
+    """What the last manifest holds, per instance and side."""
+    found: dict[tuple[int, int], list[Run]] = defaultdict(list)
+    for instance, side, run in history.last.manifest if history.last else ():
+        found[instance, side].append(run)
+    return [
+        Holding(
+            instance,
+            history.aliases[side],
+            runs=len(runs),
+            tuples=sum(run.rows for run in runs),
+            alive=sum(run.alive for run in runs),
+            bytes=sum(run.bytes for run in runs),
+            files=len({run.file for run in runs}),
+        )
+        for (instance, side), runs in sorted(found.items())
     ]
 
 

@@ -6,7 +6,6 @@ Reads only; safe beside a running query. Keys can be private, so they are shown 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
@@ -15,9 +14,17 @@ from typing import Any
 import click
 from rich.table import Table
 
-from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, open_console, plain_table, size
-from evenjoin.cli.history import History, heaviest, instance_totals, read_history, verify_segments
-from evenjoin.commit.log import Commit
+from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, plain_table, size
+from evenjoin.cli.history import (
+    History,
+    batch_line,
+    heaviest,
+    holdings,
+    instance_totals,
+    read_history,
+    verify_segments,
+)
+from evenjoin.console import open_console
 from evenjoin.placement.table import Keys
 
 
@@ -50,10 +57,10 @@ def inspect(
     console.print(f"\n[bold]History[/] (last {batches} batches)", history_table(history, batches), sep="\n")
     if show_migrations:
         console.print(
-            "\n[bold]Migrations[/] (imbalance before, forecast and after)", migrations_part(history.commits), sep="\n"
+            "\n[bold]Migrations[/] (imbalance before, forecast and after)", migrations_part(history), sep="\n"
         )
-    for event in () if show_migrations else migrations(history.commits):
-        console.print(f"batch {event['batch']}: {event['from']} -> {event['to']}, {event['tuples']:,} tuples moved")
+    for event in () if show_migrations else history.migrations:
+        console.print(f"batch {event.batch}: {event.source} -> {event.target}, {event.tuples:,} tuples moved")
     if show_keys:
         keys = heaviest(history.reports, 10)
         table = keys_table("key", history.aliases, keys, [key.name for key in keys])
@@ -65,7 +72,7 @@ def inspect(
 def summary(history: History) -> Table:
     """The join, its table, and the totals, as name and value."""
     rows = Table.grid(padding=(0, 2))
-    rows.add_row("[bold]join[/]", f"{history.join['how']}, {history.join['condition']}")
+    rows.add_row("[bold]join[/]", f"{history.join.how}, {history.join.condition}")
     if history.last is None or history.table is None:
         return rows
     table, totals = history.table, history.last.totals
@@ -77,18 +84,18 @@ def summary(history: History) -> Table:
     )
     rows.add_row("[bold]batches[/]", f"last {history.last.batch}, {len(history.commits)} in the log")
     rows.add_row("[bold]watermark[/]", str(watermark(history) or "none yet"))
-    rows.add_row("[bold]rows[/]", _by_side(history.aliases, totals["rows"]))
-    rows.add_row("[bold]late[/]", _by_side(history.aliases, totals["late"]))
-    rows.add_row("[bold]results[/]", f"{totals['results']:,}")
+    rows.add_row("[bold]rows[/]", _by_side(history.aliases, totals.rows))
+    rows.add_row("[bold]late[/]", _by_side(history.aliases, totals.late))
+    rows.add_row("[bold]results[/]", f"{totals.results:,}")
     return rows
 
 
 def segments_table(history: History) -> Table:
     """Runs, files and tuples per instance and side."""
     table = plain_table("instance", "side", "runs", "files", "tuples", "alive", "bytes")
-    for item in segments(history):
-        counts = [f"{item[name]:,}" for name in ("runs", "files", "tuples", "alive")]
-        table.add_row(str(item["instance"]), item["side"], *counts, size(item["bytes"]))
+    for held in holdings(history):
+        counts = [f"{count:,}" for count in (held.runs, held.files, held.tuples, held.alive)]
+        table.add_row(str(held.instance), held.side, *counts, size(held.bytes))
     return table
 
 
@@ -97,23 +104,17 @@ def history_table(history: History, batches: int) -> Table:
     lines = [batch_line(commit) for commit in history.commits[-batches:]]
     table = plain_table("batch", "rows", "late", "results", "stored", "imbalance", "ms", "")
     table.columns[-1].justify = "left"
-    top = max((line["duration_ms"] for line in lines), default=0.0)
+    top = max((line.duration_ms for line in lines), default=0.0)
     for line in lines:
-        counts = [f"{sum(line[name]):,}" for name in ("rows", "late")]
-        counts += [f"{line['results']:,}", f"{sum(line['stored']):,}"]
-        shape = [
-            f"{line['imbalance']:.2f}",
-            f"{line['duration_ms']:,.0f}",
-            f"[cyan]{bar(line['duration_ms'], top, 14)}[/]",
-        ]
-        table.add_row(str(line["batch"]), *counts, *shape)
+        counts = [f"{count:,}" for count in (sum(line.rows), sum(line.late), line.results, sum(line.stored))]
+        shape = [f"{line.imbalance:.2f}", f"{line.duration_ms:,.0f}", f"[cyan]{bar(line.duration_ms, top, 14)}[/]"]
+        table.add_row(str(line.batch), *counts, *shape)
     return table
 
 
-def migrations_part(commits: Sequence[Commit]) -> Table | str:
+def migrations_part(history: History) -> Table | str:
     """The table of all rebalances, or that there are none."""
-    events = migrations(commits)
-    return migrations_table(events) if events else "None in the log."
+    return migrations_table(history.migrations) if history.migrations else "None in the log."
 
 
 def as_document(location: str, history: History, batches: int, show_keys: bool, verified: int | None) -> dict[str, Any]:
@@ -121,15 +122,15 @@ def as_document(location: str, history: History, batches: int, show_keys: bool, 
     last = history.last
     document: dict[str, Any] = {
         "checkpoint": location,
-        "join": history.join,
+        "join": history.join.to_json(),
         "table": None if history.table is None else history.table.to_json(),
         "batch": None if last is None else last.batch,
         "watermark": watermark(history),
-        "totals": last.totals if last else {},
+        "totals": last.totals.to_json() if last else {},
         "instances": [asdict(total) for total in instance_totals(history.reports)],
-        "segments": segments(history),
-        "history": [batch_line(commit) for commit in history.commits[-batches:]],
-        "migrations": migrations(history.commits),
+        "segments": [asdict(held) for held in holdings(history)],
+        "history": [asdict(batch_line(commit)) for commit in history.commits[-batches:]],
+        "migrations": [event.to_json() for event in history.migrations],
     }
     if show_keys:
         document["heaviest_keys"] = [asdict(key) for key in heaviest(history.reports, 10)]
@@ -138,47 +139,10 @@ def as_document(location: str, history: History, batches: int, show_keys: bool, 
     return document
 
 
-def batch_line(commit: Commit) -> dict[str, Any]:
-    """One batch of the history."""
-    report = commit.report
-    intake = report.intake if report else ()
-    instances = report.instances if report else ()
-    return {
-        "batch": commit.batch,
-        "rows": [side.rows for side in intake],
-        "late": [side.late for side in intake],
-        "results": report.matches if report else 0,
-        "stored": [sum(load.stored[side] for load in instances) for side in range(len(intake))],
-        "imbalance": round(report.imbalance, 3) if report else 1.0,
-        "duration_ms": commit.duration_ms,
-    }
-
-
-def segments(history: History) -> list[dict[str, Any]]:
-    """What the last manifest holds, per instance and side."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    files: dict[tuple[int, int], set[str]] = defaultdict(set)
-    for instance, side, run in history.last.manifest if history.last else ():
-        place = instance, side
-        start = {"instance": instance, "side": history.aliases[side], "runs": 0, "tuples": 0, "alive": 0, "bytes": 0}
-        item = found.setdefault(place, start)
-        files[place].add(run.file)
-        for name, more in (("runs", 1), ("tuples", run.rows), ("alive", run.alive), ("bytes", run.bytes)):
-            item[name] += more
-    return [{**item, "files": len(files[place])} for place, item in sorted(found.items())]
-
-
-def migrations(commits: Sequence[Commit]) -> list[dict[str, Any]]:
-    """Every migration in the log, oldest first."""
-    return [{"batch": commit.batch, **commit.migration} for commit in commits if commit.migration is not None]
-
-
 def watermark(history: History) -> str | int | None:
     """The watermark of the next batch: a time in UTC, or the number itself for integer event times."""
     value = history.last.watermark.value if history.last else None
-    alias = history.aliases[0]
-    kind = history.join["schema"][alias].get(history.join["event_time"][alias], "")
-    if value is None or not kind.startswith("timestamp"):
+    if value is None or not history.join.has_timestamps:
         return value
     return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=value)).isoformat()
 

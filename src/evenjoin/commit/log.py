@@ -1,38 +1,47 @@
 """The commit log. `commits/<batch>` is created once, whole, or not at all: that instant makes the batch final.
 
-A commit holds everything the next batch starts from: the table, the manifest, the watermarks, the load report, the
-planner's state and the table to use next. Nothing else in the checkpoint is read unless a commit names it, so
-whatever a crash leaves behind is garbage, never state.
+A commit holds everything the next batch starts from: the table, the manifest, the watermark, the load report, the
+verdict and the table to use next.
 
     checkpoint/
-      join.json          the join this checkpoint belongs to
-      commits/<batch>    this file's business; a CRC line, then JSON
-      tables/<digest>    routing tables, by content
+      join.json          the join this checkpoint belongs to (identity.py)
+      commits/<batch>    commits: a line with the CRC-32, then JSON
+      tables/<name>      routing tables, named by version and digest; in the same form
       segments/<batch>/  runs sealed in that batch
-      receipts/<batch>/  of the batch under way
+      receipts/<batch>/  what the instances of the batch under way report; late/<batch>/ its late rows
       spark/             Spark's own checkpoint: the offsets of every batch
+      owner.lock         held by the running query (owner.py)
+
+Guarantee: tables and segments are read only if a commit names them. So whatever a crash leaves behind is garbage, never
+state. A file that is damaged or missing raises a StateCorruptionError.
+Not guaranteed: that all commits are there. Only the last KEEP_COMMITS are kept.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
+from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 
 KEEP_COMMITS = 512
+SEGMENT = re.compile(r"segments/\d+/[\w.-]+\.arrow")
+"""What the name of a segment looks like: never absolute, never outside of the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Progress of event time: per side the latest time seen and when (wall clock, seconds) it last sent rows;
-    `value` is the global watermark for the next batch."""
+    """How far event time has come. `value` is the global watermark for the next batch. `latest` and `last_seen` are by
+    side: the latest event time seen, and when the side last sent rows (wall clock, seconds)."""
 
     value: int | None = None
     latest: tuple[int | None, ...] = ()
@@ -41,8 +50,14 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One batch, final. `asked` is the strategy, layout and size the user asked for: a restart that asks for another
-    gets a new table, one that asks for the same goes on with the table that planning has arrived at."""
+    """One batch, final.
+
+    table, next_table   the names of the table that this batch used, and of the one that the next batch is to use
+    asked               the strategy, layout and size that the user asked for. A restart that asks for something else
+                        gets a new table; one that asks for the same goes on with the table that planning arrived at
+    migration           the migration made before this batch, if any
+    verdict             the decision on `next_table`, and its grounds
+    """
 
     batch: int
     table: str
@@ -52,9 +67,9 @@ class Commit:
     report: LoadReport | None
     asked: str = ""
     duration_ms: float = 0.0
-    migration: dict[str, Any] | None = None
-    totals: dict[str, Any] = field(default_factory=dict)
-    planner: dict[str, Any] = field(default_factory=dict)
+    migration: Migration | None = None
+    totals: Totals = field(default_factory=Totals)
+    verdict: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,9 +81,9 @@ class Commit:
             "report": self.report.to_json() if self.report else None,
             "asked": self.asked,
             "duration_ms": self.duration_ms,
-            "migration": self.migration,
-            "totals": self.totals,
-            "planner": self.planner,
+            "migration": asdict(self.migration) if self.migration else None,
+            "totals": asdict(self.totals),
+            "verdict": asdict(self.verdict) if self.verdict else None,
         }
 
     @classmethod
@@ -80,15 +95,19 @@ class Commit:
                 "manifest": Manifest.from_json(data["manifest"]),
                 "watermark": Watermark(mark["value"], tuple(mark["latest"]), tuple(mark["last_seen"])),
                 "report": LoadReport.from_json(data["report"]) if data["report"] else None,
+                "migration": Migration.from_json(data["migration"]) if data["migration"] else None,
+                "totals": Totals.from_json(data["totals"]),
+                "verdict": Verdict.from_json(data["verdict"]) if data["verdict"] else None,
             }
         )
 
 
 class CommitLog:
-    """Reads and appends commits of one checkpoint folder."""
+    """Reads and appends the commits and tables of one checkpoint folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._saved: set[str] = set()
 
     def batches(self) -> list[int]:
         return sorted(int(name) for name in self._folder.names("commits") if name.isdigit())
@@ -98,31 +117,47 @@ class CommitLog:
         return self.read(batches[-1]) if batches else None
 
     def read(self, batch: int) -> Commit:
-        return Commit.from_json(read_checked(self._folder, f"commits/{batch}"))
+        """A commit. StateCorruptionError if it is not that batch's, or names a file that no instance could have sealed:
+        what a commit names is read, and deleted later."""
+        commit = Commit.from_json(read_checked(self._folder, f"commits/{batch}"))
+        strange = sorted(name for name in commit.manifest.files if not SEGMENT.fullmatch(name))
+        if commit.batch != batch or strange:
+            what = f"the segment {strange[0]!r}" if strange else f"batch {commit.batch}"
+            raise StateCorruptionError(f"commits/{batch} names {what}: it was not written so; restore it from a copy")
+        return commit
 
-    def append(self, commit: Commit) -> None:
-        """Make the batch final. Someone else having done so means two drivers share the checkpoint."""
+    def append(self, commit: Commit, tables: Sequence[RoutingTable] = ()) -> None:
+        """Make the batch final, and delete commits of long ago. `tables` are those that the commit names.
+
+        CheckpointInUseError if the batch is final already: then two drivers share the checkpoint.
+        """
+        for table in tables:
+            self.save_table(table)
         if not self._folder.create(f"commits/{commit.batch}", checked(commit.to_json())):
             raise CheckpointInUseError(
                 f"batch {commit.batch} was committed by another query on this checkpoint; "
                 "give each query a checkpoint of its own"
             )
-
-    def trim(self) -> None:
         for batch in self.batches()[:-KEEP_COMMITS]:
             self._folder.delete(f"commits/{batch}")
 
     def save_table(self, table: RoutingTable) -> str:
-        name = f"{table.version}-{table.digest}"
-        self._folder.create(f"tables/{name}", checked(table.to_json()))
-        return name
+        """Write a table, unless that was done before. Returns its name."""
+        if table.name not in self._saved:
+            self._folder.create(f"tables/{table.name}", checked(table.to_json()))
+            self._saved.add(table.name)
+        return table.name
 
     def read_table(self, name: str) -> RoutingTable:
-        return RoutingTable.from_json(read_checked(self._folder, f"tables/{name}"))
+        """A table. StateCorruptionError if its content is not what its name says."""
+        table = RoutingTable.from_json(read_checked(self._folder, f"tables/{name}"))
+        if table.name != name:
+            raise StateCorruptionError(f"tables/{name} holds table {table.name}: restore it from a copy")
+        return table
 
 
 def checked(data: dict[str, Any]) -> bytes:
-    """JSON behind a line with its CRC-32."""
+    """The data as JSON, after a line with its CRC-32."""
     body = json.dumps(data, separators=(",", ":")).encode()
     return b"%08x\n%s" % (zlib.crc32(body), body)
 
@@ -137,31 +172,3 @@ def read_checked(folder: Folder, name: str) -> dict[str, Any]:
         raise StateCorruptionError(f"{name} of the checkpoint is damaged: restore it from a copy or start a new one")
     data: dict[str, Any] = json.loads(body)
     return data
-
-
-def advanced(
-    mark: Watermark, latest: tuple[int | None, ...], arrived: tuple[int, ...], delays: tuple[int | None, ...],
-    policy: str, now: float, idle_timeout: float | None,
-) -> Watermark:  # fmt: skip
-    """The watermark after a batch, as Spark defines it: per side the greatest event time so far minus its delay; the
-    global one is the least (or greatest, by policy) of the sides, and never goes back.
-
-    A side that has sent nothing for `idle_timeout` seconds of wall time does not hold the others back.
-    """
-    sides = len(delays)
-    before = mark.latest or (None,) * sides
-    seen = mark.last_seen or (now,) * sides
-    tops = tuple(max((t for t in pair if t is not None), default=None) for pair in zip(before, latest, strict=True))
-    seen = tuple(now if rows else old for rows, old in zip(arrived, seen, strict=True))
-    marks = []
-    for top, delay, when in zip(tops, delays, seen, strict=True):
-        if delay is None or (idle_timeout is not None and now - when > idle_timeout):
-            continue
-        marks.append(None if top is None else top - delay)
-    if not marks or (policy == "min" and None in marks):
-        return replace(mark, latest=tops, last_seen=seen)
-    known = [m for m in marks if m is not None]
-    if not known:
-        return replace(mark, latest=tops, last_seen=seen)
-    value = min(known) if policy == "min" else max(known)
-    return Watermark(value if mark.value is None else max(value, mark.value), tops, seen)

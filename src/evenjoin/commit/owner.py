@@ -1,7 +1,9 @@
 """One driver per checkpoint. The second query on a folder is refused while the first one lives.
 
-On local disks and mounts a POSIX lock on `owner.lock`, which the system releases when the process dies, however it
-dies. Elsewhere the commit log itself is the fence: the second commit of a batch is refused.
+On local disks and mounts the driver holds a lock (`flock`) on the file `owner.lock`. The system releases it when the
+process dies, however it dies.
+Not guaranteed: on object stores and in memory there is no lock. There the commit log is the fence, which refuses the
+second commit of a batch (state/files.py says how far that goes).
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ from typing import IO
 from evenjoin.errors import CheckpointInUseError
 from evenjoin.state.files import Folder, LocalFolder
 
+LOCK = "owner.lock"
+
 
 class Owner:
-    """Holds a checkpoint until `release`."""
+    """Holds a checkpoint until `release`. CheckpointInUseError if another driver holds it."""
 
     def __init__(self, folder: Folder) -> None:
         self._handle: IO[str] | None = None
         if isinstance(folder, LocalFolder):
             os.makedirs(folder.root, exist_ok=True)
-            self._handle = open(os.path.join(folder.root, "owner.lock"), "a+")  # noqa: SIM115 - held until release
+            self._handle = open(os.path.join(folder.root, LOCK), "a+")  # noqa: SIM115 - held until release
             try:
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -1,1 +1,2 @@
-"""One join instance, one batch: store what arrives, probe what is stored, hand over the pairs."""
+"""What one join instance does with its share of one batch: probe what is stored, hand over the results, and store what
+arrived. batch.py is the page to begin with. Where a tuple is placed was decided before (placement/)."""

@@ -1,8 +1,14 @@
-"""From matched pairs to result rows: take the columns that are needed, check the residual, evaluate the select."""
+"""From combinations of tuples to result rows: take the needed columns, check a residual predicate, evaluate the select.
+
+A combination is one tuple of each side that was found so far. Many of them are held as `Found`: for each side its
+tuples, and which row of them each combination has. The arrays of rows have one length, the number of combinations.
+
+Cost: columns are the expensive part. Only those that an expression names are taken, and only for the combinations that
+passed everything before. Pure. Not here: how combinations are found (follow.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,63 +17,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.spec import JoinSpec
-from evenjoin.spec.expr import Column
-from evenjoin.state.layout import Tuples
+from evenjoin.spec.expr import Expr
+from evenjoin.state.tuples import Tuples
 
-Pairs = Mapping[int, tuple[Tuples, npt.NDArray[Any]]]
-
-
-def output_schema(spec: JoinSpec) -> pa.Schema:
-    """The result's columns; those that cannot be NULL say so."""
-    known = spec.never_null()
-    return pa.schema(
-        [
-            pa.field(output.name, output.type, not (isinstance(output.expr, Column) and output.expr.name in known))
-            for output in spec.select
-        ]
-    )
+Found = dict[int, tuple[Tuples, npt.NDArray[Any]]]
+"""Combinations, by side: (the tuples, for each combination the row of its tuple)."""
 
 
-class Emitter:
-    """What becomes of the pairs of one batch; made once, so that a chunk of pairs costs no more than its values."""
-
-    def __init__(self, spec: JoinSpec) -> None:
-        self._spec, self._schema = spec, output_schema(spec)
-        self._used = frozenset(name for output in spec.select for name in output.expr.columns)
-        self._tested = spec.residual.columns if spec.residual is not None else frozenset()
-
-    def passing(self, pairs: Pairs) -> npt.NDArray[np.uint64] | None:
-        """Which of the pairs (side -> tuples and rows) the residual predicate is true for; None: there is none."""
-        if self._spec.residual is None:
-            return None
-        count = len(next(iter(pairs.values()))[1])
-        verdict = self._spec.residual.evaluate(_columns(self._spec, pairs, self._tested), count)
-        return np.asarray(pc.indices_nonzero(verdict))
-
-    def rows(self, pairs: Pairs) -> pa.RecordBatch:
-        """The result rows of the pairs."""
-        count = len(next(iter(pairs.values()))[1])
-        columns = _columns(self._spec, pairs, self._used)
-        arrays = [_typed(output.expr.evaluate(columns, count), output.type) for output in self._spec.select]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+def passing(spec: JoinSpec, found: Found, residual: Expr) -> npt.NDArray[np.uint64]:
+    """The numbers of the combinations for which the residual predicate is true (not false, not NULL), ascending."""
+    verdict = residual.evaluate(_columns(spec, found, residual.columns), _count(found))
+    return np.asarray(pc.indices_nonzero(verdict))
 
 
-def _columns(spec: JoinSpec, pairs: Pairs, names: frozenset[str]) -> dict[str, pa.Array]:
-    """Qualified columns of the pairs."""
+def result_rows(spec: JoinSpec, found: Found) -> pa.RecordBatch:
+    """One result row for each combination, with the columns of the join's select."""
+    used = frozenset(name for output in spec.select for name in output.expr.columns)
+    columns, count = _columns(spec, found, used), _count(found)
+    arrays = [_typed(output.expr.evaluate(columns, count), output.type) for output in spec.select]
+    return pa.RecordBatch.from_arrays(arrays, schema=spec.schema)
+
+
+def _count(found: Found) -> int:
+    return len(next(iter(found.values()))[1])
+
+
+def _columns(spec: JoinSpec, found: Found, names: frozenset[str]) -> dict[str, pa.Array]:
+    """The named columns of the combinations, under their qualified names (`o.id`, `window.start`)."""
     columns: dict[str, pa.Array] = {}
-    for side, (tuples, rows) in pairs.items():
+    for side, (tuples, rows) in found.items():
         start = f"{spec.sides[side].alias}."
         for name in names:
             if name.startswith(start):
                 columns[name] = tuples.column(name[len(start) :], rows)
     if spec.window is not None and any(name.startswith("window.") for name in names):
-        columns.update(_window_columns(spec, pairs))
+        columns.update(_window_columns(spec, found))
     return columns
 
 
-def _window_columns(spec: JoinSpec, pairs: Pairs) -> dict[str, pa.Array]:
+def _window_columns(spec: JoinSpec, found: Found) -> dict[str, pa.Array]:
     assert spec.window is not None
-    tuples, rows = pairs[0]
+    tuples, rows = found[0]
     assert tuples.times is not None
     side = spec.sides[0]
     type_ = side.schema.field(side.event_time).type
@@ -79,7 +69,8 @@ def _window_columns(spec: JoinSpec, pairs: Pairs) -> dict[str, pa.Array]:
 
 
 def as_time(values: npt.NDArray[np.int64], type_: pa.DataType) -> pa.Array:
-    """Time units back to a column: microseconds for timestamps and dates, the number itself for integers."""
+    """Times as a column of their own type again. A time is in microseconds for timestamps and dates, and the number
+    itself for integers."""
     array = pa.array(values)
     if pa.types.is_date(type_):
         return array.cast(pa.timestamp("us")).cast(type_)

@@ -1,19 +1,24 @@
-"""Late rows on their way to a side output: written beside the state by an instance, read by the driver once all
-receipts are in, delivered before the commit, deleted after it."""
+"""Late rows on their way to the user's side output.
+
+    instance writes late/<batch>/... -> its receipt names the files -> driver delivers the rows -> commit -> deleted
+
+Rows are delivered before the commit. So none is lost by a crash, but a batch that is replayed delivers its rows again,
+under the same batch number. Not here: which rows are late (runtime/dispatch.py), and where they go (the runtimes).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from evenjoin.state.files import Folder
 
 
-def write_late(folder: Folder, late: Sequence[Sequence[pa.RecordBatch]], batch: int, mark: str) -> tuple[str, ...]:
-    """Write each side's late rows as one file; their names."""
+def write_late(folder: Folder, late: Mapping[int, Sequence[pa.RecordBatch]], batch: int, mark: str) -> tuple[str, ...]:
+    """Write each side's late rows as one file. Returns the names of the files; `mark` makes them unique."""
     files = []
-    for side, batches in enumerate(late):
+    for side, batches in sorted(late.items()):
         if batches:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, batches[0].schema) as writer:
@@ -25,7 +30,7 @@ def write_late(folder: Folder, late: Sequence[Sequence[pa.RecordBatch]], batch: 
 
 
 def late_rows(folder: Folder, files: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
-    """The late rows of each side, one table a side."""
+    """The late rows in these files, as one table for each side that has any."""
     by_side: dict[int, list[pa.Table]] = {}
     for name in files:
         side = int(name.rsplit("/", 1)[1].split("-")[0])

@@ -1,15 +1,20 @@
-"""One instance's part of a migration: what its stored tuples do under a new table.
+"""One donor's part of a migration: an instance sends away those of its stored tuples that a new table stores elsewhere.
 
-Nothing is moved: the tuples that the new table stores elsewhere are copied into new segments for their recipients,
-and the old runs stay as they are, are masked (few tuples left), or are rewritten (many left); the commit that names
-the new table retires the old ones. A tuple stored on several instances is sent by the lowest of them.
-Sends exactly what `diff(old, new)` says, and nothing else.
+    stored tuples that enter another instance      are copied into a new segment for that recipient
+    a run that loses nothing                       stays as it is
+    a run that loses at most MASK_SHARE            stays, and is masked: the new table says which tuples are alive
+    a run that loses more, or is masked already    what stays of it is copied into a new segment
+    a run that loses everything                    is dropped
+
+Guarantee: what is sent is the `enter` of `diff(old, new)` for the tuples alive, each exactly once. Of several instances
+that store a tuple the lowest one sends it. No file is changed or deleted: until the commit that names the new table the
+old runs are the state, so a crash on the way undoes the migration.
+Not here: which table to use (strategies/), and the manifest that names the new runs (runtime/advance.py).
 """
 
 from __future__ import annotations
 
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,107 +22,106 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from evenjoin.instance.two_way import Work, alive
-from evenjoin.instance.verify import dirty_codes
+from evenjoin.instance.batch import sealed
+from evenjoin.instance.work import Work
 from evenjoin.placement.diff import diff
 from evenjoin.placement.place import place, stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
-from evenjoin.state.compaction import merged
 from evenjoin.state.files import Folder
-from evenjoin.state.layout import Tuples
-from evenjoin.state.segment import Run, Segments, cut, seal
+from evenjoin.state.manifest import Place
+from evenjoin.state.segment import Run, Segments, cut
+from evenjoin.state.tuples import Tuples
 
 MASK_SHARE = 0.25
-"""A run that loses at most this share of its tuples is masked, otherwise rewritten."""
+"""A run without a mask that loses at most this share of its tuples gets one. Any other run is rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What one donor did: runs gone from its own places, runs come to any place, tuples and bytes sent."""
+    """What one donor did: runs that go from its own places, runs that come to any place, and the tuples and bytes that
+    it wrote for other instances."""
 
     instance: int
-    gone: Mapping[int, tuple[Run, ...]]
-    come: Mapping[tuple[int, int], tuple[Run, ...]]
+    gone: Mapping[Place, tuple[Run, ...]]
+    come: Mapping[Place, tuple[Run, ...]]
     tuples: int
     bytes: int
     busy_ms: float
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "instance": self.instance,
-            "gone": [[side, [r.to_json() for r in runs]] for side, runs in self.gone.items()],
-            "come": [[*place_, [r.to_json() for r in runs]] for place_, runs in self.come.items()],
-            "tuples": self.tuples,
-            "bytes": self.bytes,
-            "busy_ms": self.busy_ms,
+        runs = {
+            name: [[*place_, [run.to_json() for run in runs]] for place_, runs in getattr(self, name).items()]
+            for name in ("gone", "come")
         }
+        return {"instance": self.instance, **runs, "tuples": self.tuples, "bytes": self.bytes, "busy_ms": self.busy_ms}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Migrated:
-        return cls(
-            data["instance"],
-            {side: tuple(map(Run.from_json, runs)) for side, runs in data["gone"]},
-            {(instance, side): tuple(map(Run.from_json, runs)) for instance, side, runs in data["come"]},
-            data["tuples"],
-            data["bytes"],
-            data["busy_ms"],
+        gone, come = (
+            {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
+            for name in ("gone", "come")
         )
+        return cls(data["instance"], gone, come, data["tuples"], data["bytes"], data["busy_ms"])
 
 
-def migrate_instance(work: Work, new: RoutingTable, instance: int, folder: Folder, segments: Segments) -> Migrated:
-    """Send away what `new` stores elsewhere. `work` names the old table and the runs."""
+Parcels = dict[int, list[pa.RecordBatch]]
+"""By recipient: the tuples that it gets."""
+
+
+def migrate_instance(
+    work: Work, new: RoutingTable, instance: int, folder: Folder, segments: Segments, attempt: str
+) -> Migrated:  # fmt: skip
+    """Send away what `new` stores elsewhere. `work` holds the old table and the runs that it places."""
     started = time.perf_counter()
-    attempt = uuid.uuid4().hex[:12]
-    gone: dict[int, tuple[Run, ...]] = {}
-    come: dict[tuple[int, int], tuple[Run, ...]] = defaultdict(tuple)
+    gone: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
+    come: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     sent = sent_bytes = 0
-    for side in range(len(work.layouts)):
-        leaving: list[Run] = []
-        parcels: dict[int, list[tuple[Tuples, npt.NDArray[np.bool_] | None]]] = defaultdict(list)
-        for run in work.runs.get((instance, side), ()):
-            tuples = segments.read(side, run)
-            mask = alive(work, instance, side, run, tuples)
-            live = np.ones(len(tuples), np.bool_) if mask is None else mask
-            stay = stored_here(new, side, tuples.codes, tuples.u, instance) & live
-            for recipient, rows in _sent(work.table, new, side, instance, tuples, live):
-                parcels[recipient].append((tuples, rows))
+    for store in range(len(work.program.stores)):
+        parcels: Parcels = defaultdict(list)
+        for run in work.runs.get((instance, store), ()):
+            tuples = segments.read(store, run)
+            stays, leaves = _split(work, new, instance, store, run, tuples)
+            for recipient, rows in leaves:
+                parcels[recipient].append(tuples.batch.filter(pa.array(rows)))
                 sent += int(rows.sum())
-            kept = int(stay.sum())
-            if kept == run.alive:
+            left = int(stays.sum())
+            if left == run.alive:
                 continue
-            leaving.append(run)
-            if kept and run.mask is None and run.rows - kept <= MASK_SHARE * run.rows:
-                come[instance, side] += (replace(run, alive=kept, mask=f"{new.version}-{new.digest}"),)
-            elif kept:
-                parcels[instance].append((tuples, stay))
-        if leaving:
-            gone[side] = tuple(leaving)
+            gone[instance, store] += (run,)
+            if left and run.mask is None and run.rows - left <= MASK_SHARE * run.rows:
+                come[instance, store] += (replace(run, alive=left, mask=new.name),)
+            elif left:
+                parcels[instance].append(tuples.batch.filter(pa.array(stays)))
         for recipient, parts in parcels.items():
-            whole = merged(work.layouts[side], parts)
-            pieces = [(n, t, dirty_codes(work.spec, side, t)) for n, t in cut(whole, work.sub_windows[side])]
-            name = f"segments/{work.batch}/{side}-moved-i{recipient}-from{instance}-{attempt}.arrow"
-            come[recipient, side] += seal(folder, name, pieces)
+            whole = Tuples.joined(work.schemas[store], parts, work.schemas[store].run)
+            name = f"segments/{work.batch}/{store}-moved-i{recipient}-from{instance}-{attempt}.arrow"
+            come[recipient, store] += sealed(work, store, cut(whole, work.sub_windows[store]), folder, name)
             sent_bytes += whole.batch.nbytes if recipient != instance else 0
-    work.step("moved", instance)
-    return Migrated(instance, gone, dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
+    if work.step is not None:
+        work.step("moved", instance)
+    return Migrated(instance, dict(gone), dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
 
 
-def _sent(
-    old: RoutingTable, new: RoutingTable, side: int, instance: int, tuples: Tuples, live: npt.NDArray[np.bool_]
-) -> list[tuple[int, npt.NDArray[np.bool_]]]:
-    """Per recipient the mask of the rows this donor sends it."""
-    moves = diff(old, new, side, tuples.codes, tuples.u)
-    before = place(old, side, tuples.codes, tuples.u).only(Role.STORE)
+def _split(
+    work: Work, new: RoutingTable, instance: int, store: int, run: Run, tuples: Tuples
+) -> tuple[npt.NDArray[np.bool_], list[tuple[int, npt.NDArray[np.bool_]]]]:
+    """Which tuples of a run stay alive here, and for each recipient which of them this donor sends to it."""
+    group, at = work.program.stores[store].group, tuples.at
+    alive = work.alive(instance, store, run, tuples)
+    live = np.ones(len(tuples), np.bool_) if alive is None else alive
+    moves = diff(work.table, new, group, at)
+    before = place(work.table, group, at).only(Role.STORE)
     lowest = np.full(len(tuples), np.iinfo(np.int32).max, np.int32)
     np.minimum.at(lowest, before.row, before.instance)
     mine = live & (lowest == instance)
-    out = []
+    leaves = []
     for recipient in np.unique(moves.enter_instance):
         rows = np.zeros(len(tuples), np.bool_)
         rows[moves.enter_row[moves.enter_instance == recipient]] = True
         rows &= mine
         if rows.any():
-            out.append((int(recipient), rows))
-    return out
+            leaves.append((int(recipient), rows))
+    return stored_here(new, group, at, instance) & live, leaves

@@ -1,7 +1,11 @@
 """What a receipt says about the load of an instance: exact counts per cell of the table, and its heaviest keys.
 
-Counts of stored tuples cost a look into every run, so they are made only when the strategy has a planner (`stored`
-in `Tally`); per cell they are kept with the opened run, which never changes.
+Guarantee: the counts of a cell are exact, and so is what is said of a heavy key. Which keys are named is bounded by
+`most`; see `heavy_keys`.
+
+Counting stored tuples means a look into every run. So it is done only when somebody wants the counts (`Work.tracked`;
+otherwise `Tally.runs` is None and the stored counts are 0). The counts of an old run are kept beside the opened run,
+which never changes, and made anew only for another table.
 Not here: what the counts mean (load/).
 """
 
@@ -9,24 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from decimal import Decimal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from evenjoin.instance.probing import Probing
-from evenjoin.instance.verify import key_names
-from evenjoin.kernels.hashing import I64, Codes, mix64
-from evenjoin.kernels.sorting import expand, group_starts
+from evenjoin.instance.follow import Here, Trail
+from evenjoin.instance.verify import key_values
+from evenjoin.kernels.band import float_of
+from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable, mix64
+from evenjoin.kernels.runs import expand, group_starts
 from evenjoin.load.receipt import CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.state.layout import Tuples
+from evenjoin.state.tuples import Tuples
+
+LABEL = 64
+"""Characters of a key's name in receipts and commits, at most."""
 
 
 class Kept(NamedTuple):
-    """An old run: its tuples, which of them are alive (None: all), and how many of those each cell has."""
+    """An old run: its tuples, which of them are alive (None: all), and how many live ones each cell has."""
 
     tuples: Tuples
     alive: npt.NDArray[np.bool_] | None
@@ -35,18 +46,38 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was seen in one batch: new tuples and probing tuples per side, and the old runs (None: not
-    to be counted)."""
+    """What an instance saw in one batch: by side the new tuples that it stores and those that probe; by path what they
+    found; and by side the old runs (None: stored tuples are not counted)."""
 
     spec: JoinSpec
     table: RoutingTable
     stored: Sequence[Tuples]
-    probing: Sequence[Probing]
+    probing: Sequence[Tuples]
+    trails: Sequence[Trail]
     runs: Sequence[Sequence[Kept]] | None
 
 
+def kept(here: Here) -> list[list[Kept]]:
+    """The old runs of each store on this instance, for counting what is stored."""
+    work, out = here.work, []
+    for store in range(len(work.program.stores)):
+        runs = []
+        for run in work.runs.get((here.instance, store), ()):
+            tuples = here.segments.read(store, run)
+            find = partial(work.alive, here.instance, store, run, tuples)
+            living = here.segments.known(run, "alive", "", find)
+            count = partial(_count_alive, work.table, tuples, living)
+            runs.append(Kept(tuples, living, here.segments.known(run, "cells", work.table.digest, count)))
+        out.append(runs)
+    return out
+
+
+def _count_alive(table: RoutingTable, tuples: Tuples, living: npt.NDArray[np.bool_] | None) -> I64:
+    return count_cells(table, tuples.codes if living is None else tuples.codes[living])
+
+
 def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
-    """(side, cell, arrived, stored, results) of every cell that has any, exact."""
+    """(side, cell, arrived, stored, results) of every cell for which one of the counts is not 0."""
     cells = tally.table.cells
     out: list[CellCount] = []
     for side, tuples in enumerate(tally.stored):
@@ -55,34 +86,38 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
         if tally.runs is not None:
             stored += arrived + sum(run.cells for run in tally.runs[side])
         results = np.zeros(cells, np.int64)
-        for mine in tally.probing:
-            if mine.side != side:
-                weights = mine.pairs.astype(np.float64)
-                results += np.bincount(cells_of(tally.table, mine.tuples.codes), weights, cells).astype(np.int64)
+        for trail in tally.trails:
+            if trail.found_in == side:
+                weights = trail.pairs.astype(np.float64)
+                results += np.bincount(cells_of(tally.table, trail.tuples.codes), weights, cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
     return tuple(out)
 
 
 def count_cells(table: RoutingTable, codes: Codes) -> I64:
-    """How many of the codes each cell of the table has."""
+    """[cells] How many of the codes belong to each cell of the table."""
     return np.bincount(cells_of(table, codes), minlength=table.cells).astype(np.int64)
 
 
 def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "named") -> tuple[HeavyKey, ...]:
-    """The heaviest codes of this batch here, at most `most`; one with more than 1/most of a side's arrivals is
-    always among them. A redacted key is known by a hash of its code alone."""
+    """The heaviest codes of this batch on this instance, at most `most`, by tuples stored, tuples probing and pairs.
+
+    A code with more than 1/most of the tuples of a side that are to be stored, or that probe, is a candidate (unless it
+    has one tuple only). Of the candidates of all sides the heaviest are taken. A redacted key is named by a hash of its
+    code.
+    """
     named: dict[int, tuple[int, Tuples, int]] = {}
-    for side, tuples in [*enumerate(tally.stored), *((p.side, p.tuples) for p in tally.probing)]:
+    for side, tuples in [*enumerate(tally.stored), *enumerate(tally.probing)]:
         for row in _heads(tuples, most):
             named.setdefault(int(tuples.codes[row]), (side, tuples, int(row)))
     codes = np.array(sorted(named), np.int64)
     arrived = [_rows(t.codes, codes) for t in tally.stored]
-    probed = [_rows(mine.tuples.codes, codes) for mine in tally.probing]
+    probed = [_rows(t.codes, codes) for t in tally.probing]
     results = [np.zeros(len(codes), np.int64) for _ in tally.stored]
-    for mine in tally.probing:
-        found = _between(mine.tuples.codes, codes, np.concatenate([[0], np.cumsum(mine.pairs)]))
-        results[1 - mine.side] += found
+    for trail in tally.trails:
+        found = _between(trail.tuples.codes, codes, np.concatenate([[0], np.cumsum(trail.pairs)]))
+        results[trail.found_in] += found
     weight = np.sum(arrived, axis=0) + np.sum(probed, axis=0) + np.sum(results, axis=0)
     top = np.sort(np.lexsort((codes, -weight))[:most])
     kept = _stored(tally, codes[top])
@@ -105,7 +140,7 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
 
 
 def _names(spec: JoinSpec, heads: Sequence[tuple[int, Tuples, int]]) -> list[str]:
-    """The keys' names, read in one go per batch of tuples they were found in."""
+    """The names of keys, each given as (side, tuples, row) of a tuple that has it. One read for each set of tuples."""
     names = [""] * len(heads)
     groups: dict[tuple[int, int], list[int]] = {}
     for n, (side, tuples, _) in enumerate(heads):
@@ -118,8 +153,40 @@ def _names(spec: JoinSpec, heads: Sequence[tuple[int, Tuples, int]]) -> list[str
     return names
 
 
+def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.int64]) -> list[str]:
+    """The keys of some tuples as labels for people, at most LABEL characters each.
+
+    An exact code is turned back into its key; hashed keys are read. Bytes that are no text become replacement
+    characters: a label is never looked up.
+    """
+    values: list[list[Any]]
+    types = spec.sides[side].index.types
+    if not tuples.schema.codec.exact:
+        values = [_texts(column) for column in key_values(spec, side, tuples, rows)]
+    elif types and is_rebuildable(types[0]):
+        values = [from_ordered_int64(tuples.codes[rows], types[0]).to_pylist()]
+    elif types and pa.types.is_floating(types[0]):
+        values = [float_of(tuples.codes[rows]).tolist()]
+    elif types and pa.types.is_decimal(types[0]):
+        scale = types[0].scale
+        values = [[Decimal(code).scaleb(-scale) for code in tuples.codes[rows].tolist()]]
+    else:
+        values = [tuples.codes[rows].tolist()]
+    labels = [", ".join(map(str, key)) for key in zip(*values, strict=True)]
+    return [label if len(label) <= LABEL else f"{label[: LABEL - 1]}…" for label in labels]
+
+
+def _texts(column: pa.Array) -> list[Any]:
+    """The values of a key's column; a text that is not valid UTF-8 is shown with replacement characters."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [
+        None if value is None else value.decode("utf-8", "replace") for value in column.cast(pa.binary()).to_pylist()
+    ]
+
+
 def _stored(tally: Tally, codes: I64) -> list[I64]:
-    """Tuples of each side with each code that are alive here after the batch; zeros when not asked for."""
+    """For each side, [codes] tuples with that code that are alive here after the batch; zeros if nobody counts them."""
     if tally.runs is None:
         return [np.zeros(len(codes), np.int64) for _ in tally.stored]
     out = []
@@ -133,7 +200,8 @@ def _stored(tally: Tally, codes: I64) -> list[I64]:
 
 
 def _heads(tuples: Tuples, most: int) -> I64:
-    """First rows of the largest groups of equal codes, at most `most`."""
+    """The first rows of the largest groups of equal codes, at most `most`. Small groups are passed over unless all are
+    small: a group must have 1/(8 most) of the tuples, and two of them."""
     starts = group_starts(tuples.codes)
     sizes = np.diff(starts)
     large = np.flatnonzero(sizes >= min(max(2, len(tuples) // (8 * most)), sizes.max(initial=1)))
@@ -155,8 +223,9 @@ def _rows_alive(sorted_codes: Codes, codes: I64, alive: npt.NDArray[np.bool_]) -
     return np.bincount(owner[alive[expand(start, count)]], minlength=len(codes)).astype(np.int64)
 
 
-def _between(sorted_codes: Codes, codes: I64, running: I64) -> I64:
-    """Sum over each code's rows of what `running` is the running sum of."""
+def _between(sorted_codes: Codes, codes: I64, prefix_sums: I64) -> I64:
+    """Per code, the sum over its rows, taken from prefix sums."""
     wanted = codes.astype(sorted_codes.dtype)
-    out: I64 = running[np.searchsorted(sorted_codes, wanted, "right")] - running[np.searchsorted(sorted_codes, wanted)]
+    first, last = np.searchsorted(sorted_codes, wanted), np.searchsorted(sorted_codes, wanted, "right")
+    out: I64 = prefix_sums[last] - prefix_sums[first]
     return out

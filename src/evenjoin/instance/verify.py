@@ -2,12 +2,15 @@
 
 Comparing every candidate pair would double the cost of a hot key. Instead a run records the few codes that more
 than one of its keys shares (*dirty* codes). For a clean code one comparison per (code, run) decides all its pairs;
-pairs of dirty codes are compared one by one. Spark's equality: NaN = NaN, -0.0 = 0.0, NULL only under `<=>`.
+pairs of dirty codes are compared one by one.
+
+Equality is Spark's: NaN = NaN, -0.0 = 0.0, and NULL equals NULL only under `<=>`.
+Not here: joins with exact codes, where equal codes are equal keys and nothing is compared (kernels/hashing.py).
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,26 +18,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.band import float_of
-from evenjoin.kernels.hashing import from_ordered_int64, is_fixed_width, is_rebuildable, ordered_int64
+from evenjoin.kernels.hashing import is_fixed_width, ordered_int64
 from evenjoin.spec import JoinSpec
-from evenjoin.state.layout import Tuples
+from evenjoin.state.tuples import Tuples
 
 Mask = npt.NDArray[np.bool_]
 
 
 def key_values(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
-    """The real keys of some tuples."""
+    """The real keys of some tuples: one column for each part of the key."""
     alias = spec.sides[side].alias
-    used = {name for key in spec.sides[side].keys for name in key.columns}
+    keys = spec.sides[side].index.exprs
+    used = {name for key in keys for name in key.columns}
     columns = {name: tuples.column(name[len(alias) + 1 :], rows) for name in used}
-    return [key.evaluate(columns, len(rows)) for key in spec.sides[side].keys]
+    return [key.evaluate(columns, len(rows)) for key in keys]
 
 
-def same_keys(spec: JoinSpec, left: list[pa.Array], right: list[pa.Array]) -> Mask:
-    """Whether the keys of each pair are equal."""
+def same_keys(null_safe: Sequence[bool], left: list[pa.Array], right: list[pa.Array]) -> Mask:
+    """Whether the keys of each pair are equal; `null_safe` says for each part of a key whether NULL equals NULL."""
     same = np.ones(len(left[0]), np.bool_)
-    for one, two, safe in zip(left, right, spec.null_safe, strict=True):
+    for one, two, safe in zip(left, right, null_safe, strict=True):
         if is_fixed_width(one.type):
             equal = ordered_int64(one) == ordered_int64(two)
         else:
@@ -47,30 +50,14 @@ def same_keys(spec: JoinSpec, left: list[pa.Array], right: list[pa.Array]) -> Ma
 
 
 def dirty_codes(spec: JoinSpec, side: int, tuples: Tuples) -> tuple[int, ...]:
-    """Codes of a sorted run that more than one key shares. Equal neighbours make a whole group equal."""
-    if tuples.layout.codec.exact:
+    """The codes of sorted tuples that more than one key shares. Comparing each tuple with the next is enough: if all
+    neighbours within a code have equal keys, then all its keys are equal."""
+    if tuples.schema.codec.exact:
         return ()
     neighbours = np.flatnonzero(tuples.codes[1:] == tuples.codes[:-1])
     if len(neighbours) == 0:
         return ()
     before = key_values(spec, side, tuples, neighbours)
     after = key_values(spec, side, tuples, neighbours + 1)
-    different = neighbours[~same_keys(spec, before, after)]
+    different = neighbours[~same_keys(spec.sides[side].index.null_safe, before, after)]
     return tuple(np.unique(tuples.codes[different]).tolist())
-
-
-def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.int64]) -> list[str]:
-    """Printable keys of some tuples."""
-    values: list[list[Any]]
-    if spec.sides[side].keys and not tuples.layout.codec.exact:
-        values = [column.to_pylist() for column in key_values(spec, side, tuples, rows)]
-    elif spec.key_types and is_rebuildable(spec.key_types[0]):
-        values = [from_ordered_int64(tuples.codes[rows], spec.key_types[0]).to_pylist()]
-    elif spec.key_types and pa.types.is_floating(spec.key_types[0]):
-        values = [float_of(tuples.codes[rows]).tolist()]
-    elif spec.key_types and pa.types.is_decimal(spec.key_types[0]):
-        scale = spec.key_types[0].scale
-        values = [[Decimal(code).scaleb(-scale) for code in tuples.codes[rows].tolist()]]
-    else:
-        values = [tuples.codes[rows].tolist()]
-    return [", ".join(map(str, key)) for key in zip(*values, strict=True)]

@@ -1,1 +1,2 @@
-"""Functions on numpy and Arrow arrays: no state, no files, no Python loop over rows."""
+"""Functions on numpy and Arrow arrays: hashing keys, sorted runs, bands. They have no state and no files, and no Python
+loop over rows. They know nothing of tables, sides or joins."""

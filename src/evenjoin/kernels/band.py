@@ -6,12 +6,12 @@
 
 Guarantee: every stored code that can satisfy the band is asked for. Of kind
 
-* ``integer`` nothing else is: the range is exact, also at the ends of int64.
-* ``capped``  codes are sums that stop at the ends (spec's function ``capped``): a little more is asked for there.
-* ``real``    codes are of floats: the range is wider by `slack`, for what rounding can do.
+* ``integer`` nothing else is asked for: the range is exact, also at the ends of int64.
+* ``capped``  codes are sums that stop at the ends of int64 (spec's function ``capped``). There a bit more is asked for.
+* ``real``    codes are those of floats. The range is wider by `slack`, for what rounding can do.
 
-so the last two need the condition checked again. NaN is the greatest value and the infinities are values, as in
-Spark's comparisons. Cost O(n).
+So for the last two kinds the condition must be checked again. As in Spark's comparisons NaN is the greatest value, and
+the infinities are values. Cost O(n). Not here: which range becomes a band (spec/band.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenjoin.kernels.hashing import I64, Codes, ordered_int64
-from evenjoin.kernels.probe import shifted
+from evenjoin.kernels.runs import shifted
 
 Kind = Literal["integer", "capped", "real"]
 MIN, MAX = -(2**63), 2**63 - 1
@@ -46,7 +46,8 @@ NO_SLACK = Slack(0.0, 0.0)
 def asked_codes(
     codes: Codes, kind: Kind, low: float | None, high: float | None, slack: Slack = NO_SLACK
 ) -> tuple[I64, I64]:
-    """The closed range of codes each code asks for; the first above the second is empty. None is unbounded."""
+    """(first, last): the closed range of codes that each code asks for; empty where first > last. A bound of None is no
+    bound."""
     if kind == "real":
         return _real(codes, low, high, slack)
     whole = None if low is None else int(low), None if high is None else int(high)
@@ -67,7 +68,8 @@ def _integer(codes: Codes, low: int | None, high: int | None) -> tuple[I64, I64]
 
 
 def _capped(codes: Codes, low: int | None, high: int | None) -> tuple[I64, I64]:
-    """A code at an end stands for every sum beyond SURE on that side, and a bound beyond SURE asks for the end too."""
+    """A code at an end of int64 stands for every sum beyond SURE on that side. A bound beyond SURE therefore asks for
+    the end too."""
     first = np.full(len(codes), MIN, np.int64)
     last = np.full(len(codes), MAX, np.int64)
     if low is not None:
@@ -93,15 +95,15 @@ def _real(codes: Codes, low: float | None, high: float | None, slack: Slack) -> 
 
 
 def float_of(codes: Codes) -> npt.NDArray[np.float64]:
-    """The floats that `ordered_int64` made these codes of."""
+    """The floats from which `ordered_int64` made these codes."""
     return np.where(codes < 0, codes ^ np.int64(MAX), codes).view(np.float64)
 
 
 def capped_sum(terms: list[tuple[I64, int]]) -> I64:
-    """sum(coefficient * values), or an end of int64 where it is CAP or more.
+    """sum(coefficient * values), or an end of int64 where the sum is CAP or more.
 
-    Integers are right modulo 2**64, floats in size: together they tell the sum. Exact as long as the coefficients'
-    sizes add up to at most 2**40.
+    The integer sum is right modulo 2**64, and the float sum is right in size: together they tell the true sum. It is
+    exact as long as the sizes of the coefficients add up to at most 2**40.
     """
     with np.errstate(over="ignore"):
         whole = sum(values * np.int64(factor) for values, factor in terms)

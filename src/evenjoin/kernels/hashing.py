@@ -2,14 +2,16 @@
 
 A code is a pure function of the key's value, so equal keys always have equal codes:
 
-* one fixed-width key (integer, boolean, date, time, timestamp, interval, float, decimal up to 18 digits) is its own
-  code: an order-preserving int64. Such a codec is *exact*: equal codes are equal keys, ranges of codes
-  are ranges of keys, and integer-like columns can be rebuilt from the code instead of being stored twice.
-* anything else (strings, binary, composite or null-safe keys) is a 32-bit hash, stored as int32.
-  Two keys may share it, so the real keys are compared afterwards (see instance/verify.py).
+* One fixed-width key (integer, boolean, date, time, timestamp, interval, float, decimal up to 18 digits) is its own
+  code: an order-preserving int64. Such a codec is *exact*: equal codes are equal keys, ranges of codes are ranges of
+  keys, and integer-like columns can be rebuilt from the code instead of being stored twice.
+* Anything else (strings, binary, uint64, composite or null-safe keys) becomes a 32-bit hash, stored as int32. Two keys
+  may share it, so the real keys are compared afterwards (instance/verify.py).
+* Without any key the code of every tuple is 0.
 
-Floats: -0.0 equals 0.0 and NaN equals NaN, as in Spark SQL. Does not decide what NULL means:
-`encode` returns a mask of the tuples whose key is NULL under plain equality.
+As in Spark SQL -0.0 equals 0.0, and NaN equals NaN. Besides codes, `encode` returns a mask of the tuples that can match
+at all: a key with a NULL under plain equality cannot.
+Not here: what happens to tuples that cannot match (runtime/dispatch.py).
 """
 
 from __future__ import annotations
@@ -27,21 +29,21 @@ U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.signedinteger[Any]]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NULL_HASH = np.uint64(0x6E756C6C6E756C6C)
 _LONG_KEY_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """How the equality key of a join becomes a code. The same value on all sides of the join."""
+    """How the key of a join becomes a code. All sides of a join use the same codec, so equal keys get equal codes."""
 
     types: tuple[pa.DataType, ...]
     null_safe: tuple[bool, ...]
 
     @property
     def exact(self) -> bool:
-        """Equal codes mean equal keys, and codes sort like keys."""
+        """Whether equal codes mean equal keys, and codes sort like keys."""
         return len(self.types) <= 1 and not any(self.null_safe) and all(map(is_fixed_width, self.types))
 
     @property
@@ -49,7 +51,7 @@ class KeyCodec:
         return np.dtype(np.int64) if self.exact else np.dtype(np.int32)
 
     def encode(self, columns: Sequence[pa.Array], rows: int) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
-        """Codes of `rows` tuples, and a mask of those that can match at all (None: all can).
+        """The codes [rows] of the keys, and a mask of the tuples that can match at all (None: all can).
 
         A tuple whose key has a NULL under `=` matches nothing; under `<=>` NULL is a value.
         """
@@ -64,7 +66,7 @@ class KeyCodec:
             return ordered_int64(columns[0]), valid
         hashed = hash_column(columns[0])
         for column in columns[1:]:
-            hashed = mix64(hashed * _GOLDEN ^ hash_column(column))
+            hashed = mix64(hashed * GOLDEN ^ hash_column(column))
         return (hashed >> np.uint64(32)).astype(np.uint32).view(np.int32), valid
 
 
@@ -78,7 +80,7 @@ def is_fixed_width(type_: pa.DataType) -> bool:
 
 
 def ordered_int64(column: pa.Array) -> I64:
-    """Order-preserving int64 of a fixed-width column. NULL gives an arbitrary value. O(n)."""
+    """An int64 for each value of a fixed-width column, in the same order as the values. NULL gives any value. O(n)."""
     type_ = column.type
     if pa.types.is_decimal128(type_):
         words = np.frombuffer(column.buffers()[1], np.int64)
@@ -115,7 +117,7 @@ def _is_32_bit_time(type_: pa.DataType) -> bool:
 
 
 def mix64(values: npt.NDArray[Any]) -> U64:
-    """The finaliser of splitmix64: a bijection on 64 bits in which every input bit moves every output bit."""
+    """The finaliser of splitmix64: a bijection on 64 bits in which every input bit affects every output bit."""
     x = values.astype(np.uint64)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -125,42 +127,37 @@ def mix64(values: npt.NDArray[Any]) -> U64:
     return x
 
 
-def bucket_of(codes: Codes, buckets: int) -> I64:
-    """Hash bucket in [0, buckets) of each code: multiply-shift of the mixed code. O(n)."""
-    mixed = mix64(codes.astype(np.int64).view(np.uint64) + _GOLDEN) >> np.uint64(32)
-    return ((mixed * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
-
-
 def positions(codes: Codes, times: I64 | None, side: int, first_ordinal: int, stream: int) -> npt.NDArray[np.uint32]:
-    """The position `u` of each tuple: uniform uint32, a function of the tuple's content and its ordinal.
+    """The position `u` of each tuple: a uniform uint32 that is a function of the tuple's code, time, side and ordinal.
 
-    `stream` (up to 2^61) tells apart batches and their parts (dispatch tasks), `first_ordinal` continues within a part.
+    `stream` (below 2^61) differs between batches and between the dispatch tasks of a batch. `first_ordinal` is how many
+    tuples the task has sent before. `side` must be below 4.
     """
     ordinals = np.arange(first_ordinal, first_ordinal + len(codes), dtype=np.uint64)
     seed = mix64(np.array([stream * 4 + side + 1], np.uint64))
-    mixed = mix64(ordinals * _GOLDEN + seed) ^ codes.astype(np.int64).view(np.uint64)
+    mixed = mix64(ordinals * GOLDEN + seed) ^ codes.astype(np.int64).view(np.uint64)
     if times is not None:
         mixed = mix64(mixed) ^ times.view(np.uint64)
     return (mix64(mixed) >> np.uint64(32)).astype(np.uint32)
 
 
 def hash_column(column: pa.Array) -> U64:
-    """64-bit hash of each value; NULL has a hash of its own. O(bytes)."""
+    """A 64-bit hash of each value. NULL has a hash of its own. O(bytes)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type) and column.type.byte_width < 16:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if is_fixed_width(column.type):
-        hashed = mix64(ordered_int64(column).view(np.uint64) + _GOLDEN)
+        hashed = mix64(ordered_int64(column).view(np.uint64) + GOLDEN)
     elif pa.types.is_decimal(column.type):
         width = column.type.byte_width // 8
         words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, width)
         words = words[column.offset : column.offset + len(column)]
-        hashed = mix64(words[:, 0] + _GOLDEN)
+        hashed = mix64(words[:, 0] + GOLDEN)
         for word in range(1, width):
             hashed = mix64(hashed ^ words[:, word])
     elif column.type == pa.uint64():
-        hashed = mix64(np.asarray(pc.fill_null(column, 0)) + _GOLDEN)
+        hashed = mix64(np.asarray(pc.fill_null(column, 0)) + GOLDEN)
     else:
         hashed = _hash_bytes(column.cast(pa.large_binary()))
     if column.null_count:
@@ -169,23 +166,24 @@ def hash_column(column: pa.Array) -> U64:
 
 
 def _hash_bytes(column: pa.LargeBinaryArray) -> U64:
-    """Hash of byte strings, eight bytes a step for all values at once; long ones go one by one."""
+    """A hash of each byte string, eight bytes a step for all values at once. What exceeds 256 bytes is hashed value by
+    value."""
     rows = len(column)
     _, offsets_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[column.offset : column.offset + rows + 1]
     if rows == 0 or data_buffer is None:
-        return mix64(np.full(rows, _GOLDEN, np.uint64))
+        return mix64(np.full(rows, GOLDEN, np.uint64))
     first, last = int(offsets[0]), int(offsets[-1])
     data = np.zeros(last - first + 8, np.uint8)
     data[:-8] = np.frombuffer(data_buffer, np.uint8)[first:last]
     words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
-    hashed = mix64(lengths.view(np.uint64) + _GOLDEN)
+    hashed = mix64(lengths.view(np.uint64) + GOLDEN)
     for done in range(0, min(int(lengths.max()), _LONG_KEY_BYTES), 8):
         rows_left = np.flatnonzero(lengths > done)
         left = np.minimum(lengths[rows_left] - done, 8).astype(np.uint64)
         mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - left * np.uint64(8))
-        hashed[rows_left] = mix64(hashed[rows_left] * _GOLDEN ^ (words[starts[rows_left] + done] & mask))
+        hashed[rows_left] = mix64(hashed[rows_left] * GOLDEN ^ (words[starts[rows_left] + done] & mask))
     for row in np.flatnonzero(lengths > _LONG_KEY_BYTES):
         tail = data[starts[row] + _LONG_KEY_BYTES : starts[row] + lengths[row]].tobytes()
         hashed[row] ^= _hash_long(tail)

@@ -5,14 +5,18 @@
     CPU      C_c = |ca^r| * |ca^s|                                        (3)  whatever alpha and beta
     Square   N   = ceil(|ca^r| / V_h) * ceil(|ca^s| / V_h), V_h = V / 2   (9)
 
-Volumes are tuples; V is what one task may store.
+Volumes are counted in tuples. V is what one task may store.
 
-`Matrix` is the ordered tuple matrix, compressed: points with weights for each side's tuples, and the cuts at which
-areas may be split. Lines are equi-depth: each has about the same volume, and a code heavier than that is a line of its
-own. A cut lies in the middle of the gap between two points, where a band that crosses it has least. Both sides get the
-cuts of both, shifted by the middle of the reach, so that bands cross lines at their corners. Cells are the rectangles
-between cuts: a candidate may have results, by the reach alone. They are monotone: in each row the candidates are one
-run of columns, whose ends do not fall from one row to the next.
+`Matrix` is the ordered tuple matrix, compressed. It has points with weights for each side's tuples, and the cuts at
+which areas may be split; the codes between two cuts are a line.
+
+* Lines are equi-depth: each has about the same volume, and a code heavier than that is a line of its own.
+* A cut lies in the middle of the gap between two points, where a band that crosses it copies least.
+* Both sides get the cuts of both, shifted by the middle of the reach, so that bands cross lines at their corners.
+* A cell is the rectangle of a line of each side. It is a candidate if, by the reach, it may have results. Candidates
+  are monotone: in each row they are one range of columns, whose ends do not fall from one row to the next.
+
+Pure. Does not choose areas or schemes: that is strategies/adsp.
 """
 
 from __future__ import annotations
@@ -26,10 +30,10 @@ import numpy as np
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
 from evenjoin.placement.pieces import Points
-from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Interval, Ranges, Reach
+from evenjoin.placement.ranges import ACROSS, FIRST_CODE, LAST_CODE, Interval, Ranges, Reach
 
 ROUNDING = 1e-9
-"""Volumes are sums of floats: what exceeds a whole number by less than this does not."""
+"""Volumes are sums of floats. An excess over a whole number that is smaller than this counts as a rounding error."""
 
 
 def memory(rows: float, columns: float, alpha: int, beta: int, sizes: tuple[float, float] = (1.0, 1.0)) -> float:
@@ -61,9 +65,14 @@ def square_tasks(rows: F64, columns: F64, capacity: float) -> tuple[F64, F64]:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The cuts of a side, ascending, and the volumes around each: `here` of the own side below it; of the other side
-    `reached` up to the last code that codes below the cut may match, `left` below the first that codes from it on may
-    (None: the reach has no such end)."""
+    """The cuts of a side, ascending, and volumes at each cut.
+
+    here      of the own side, the volume below the cut
+    reached   of the other side, the volume up to the last code that codes below the cut may match
+    left      of the other side, the volume below the first code that codes from the cut on may match
+
+    `reached` or `left` is None if the reach has no such end.
+    """
 
     at: I64
     here: F64
@@ -73,7 +82,8 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The compressed ordered matrix. `points[side]` are sorted codes and the running sums of their weights, from 0."""
+    """The compressed ordered matrix. `points[side]` are the sorted codes of a side, and the prefix sums of their
+    weights (one more than there are codes, the first is 0)."""
 
     reach: Reach
     lines: tuple[Lines, Lines]
@@ -90,23 +100,24 @@ class Matrix:
         return max(end - begin, 0.0)
 
     def splits(self, area: Ranges, side: int) -> tuple[I64, F64]:
-        """Where an area may be split on a side, and the volumes [2 sides, 2 parts, splits] of the parts."""
-        own, lines = area.side(side), self.lines[side]
+        """The cuts at which an area may be split on a side, and the volumes [2 sides, 2 parts, cuts] of the two
+        parts."""
+        own, lines, across = area.side(side), self.lines[side], ACROSS[side]
         some = slice(np.searchsorted(lines.at, own.first, "right"), np.searchsorted(lines.at, own.last, "right"))
         begin, end = self._ends(side, own)
-        first, last = self._ends(1 - side, area.side(1 - side))
+        first, last = self._ends(across, area.side(across))
         here = lines.here[some]
         out = np.empty((2, 2, len(here)))
         out[side, 0], out[side, 1] = here - begin, end - here
-        out[1 - side] = last - first
+        out[across] = last - first
         if lines.reached is not None:
-            out[1 - side, 0] = np.minimum(lines.reached[some], last) - first
+            out[across, 0] = np.minimum(lines.reached[some], last) - first
         if lines.left is not None:
-            out[1 - side, 1] = last - np.maximum(lines.left[some], first)
+            out[across, 1] = last - np.maximum(lines.left[some], first)
         return lines.at[some], np.maximum(out, 0.0)
 
     def candidates(self) -> list[range]:
-        """Per line of side 0 the lines of side 1 it may have results with."""
+        """For each line of side 0, the lines of side 1 with which it may have results."""
         rows, columns = ([Interval(*ends) for ends in pairwise([None, *c.at.tolist(), None])] for c in self.lines)
         return [self.reach.touched(row, columns) for row in rows]
 
@@ -117,7 +128,8 @@ class Matrix:
 
 
 def matrix_of(points: Points, reach: Reach, lines: int, keep: tuple[int, ...] = ()) -> Matrix:
-    """The matrix of these points: at most `lines` cuts come from each side, and all codes in `keep` are cuts."""
+    """The matrix of these points. At most `lines` cuts come from each side: about half as many where no code is heavy.
+    All codes in `keep` are cuts as well."""
     middle = 0 if reach.low is None or reach.high is None else (reach.low + reach.high) // 2
     shifts = (0, middle)
     ends: set[int] = set()
@@ -129,7 +141,7 @@ def matrix_of(points: Points, reach: Reach, lines: int, keep: tuple[int, ...] = 
         every = {end + shifts[side] for end in ends} | set(keep)
         cuts = np.array(sorted(cut for cut in every if FIRST_CODE < cut <= LAST_CODE), np.int64)
         low, high = (reach.low, reach.high) if side == 0 else (_minus(reach.high), _minus(reach.low))
-        (own, mine), (other, theirs) = sums[side], sums[1 - side]
+        (own, mine), (other, theirs) = sums[side], sums[ACROSS[side]]
         reached = None if high is None else theirs[np.searchsorted(other, _plus(cuts, high - 1), "right")]
         left = None if low is None else theirs[np.searchsorted(other, _plus(cuts, low), "left")]
         made.append(Lines(cuts, mine[np.searchsorted(own, cuts)], reached, left))
@@ -142,8 +154,8 @@ def _running(codes: I64, weights: F64) -> tuple[I64, F64]:
 
 
 def _equi_depth(codes: I64, weights: F64, parts: int) -> I64:
-    """Where lines begin, but for the first: about `parts` of the same volume, less than twice as many with those of
-    single heavy codes."""
+    """The codes at which lines begin, except for the first line. There are about `parts` lines of the same volume;
+    heavy codes that are lines of their own add to them."""
     some, running = _running(codes, weights)
     if not len(some):
         return some

@@ -8,8 +8,8 @@ Streams" (Wang, Feng, Shi; ICIS 2018), as functions of items and tables.
 The paper leaves the "total workload" of a unit open: we take `UnitLoads.work`. It is counted where the paper wants it
 even: in layout `split` per side, and in layout `shared`, where an instance hosts units of both sides, per instance.
 
-Arrays are [rows, instances]: a row per side (split) or one row (shared); NaN where an instance has no unit of the row.
-Does not plan (strategies/djb/). Cost O(items + units).
+Arrays are [rows, instances]. A row is a side (split), or there is one row for all (shared). NaN stands where an
+instance has no unit of the row. Pure; cost O(items + units). Does not plan: that is strategies/djb/.
 """
 
 from __future__ import annotations
@@ -20,19 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.load.items import F64, Items, loads, moved_tuples, regions_of_items
+from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import Keys, RoutingTable
-from evenjoin.placement.topology import Biclique
-
-
-def is_split(table: RoutingTable) -> bool:
-    """Whether instances host units of one side only, as the initial table named in `origin` had them."""
-    return table.origin.endswith("/split")
+from evenjoin.placement.topology import Role
 
 
 def workloads(items: Items, table: RoutingTable) -> F64:
     """[rows, instances] L(pu) of every processing unit."""
     units = loads(items, table)
-    if not is_split(table):
+    if table.layout == "shared":
         total: F64 = np.sum([unit.work for unit in units], axis=0)[None, :]
         return total
     out = np.full((len(units), table.instances), np.nan)
@@ -56,9 +52,9 @@ def factors(load: F64) -> F64:
 
 
 def best_division(load: F64) -> int:
-    """How many units the first of two sides should have, for the heavier mean to be least (Alg. 2, line 5).
+    """How many units the first of two sides should have, for the heavier of the two means to be least (Alg. 2, line 5).
 
-    Each side keeps at least one unit; of divisions as good as each other, the one nearest to the present.
+    Each side keeps at least one unit. Of divisions that are equally good the one nearest to the present is taken.
     """
     units = np.asarray((~np.isnan(load)).sum(axis=1))
     spare = int(np.isnan(load).all(axis=0).sum())
@@ -69,8 +65,8 @@ def best_division(load: F64) -> int:
 
 
 def side_gap(load: F64) -> float:
-    """How far the sides' means are from the mean of all units, relative to it; 0 where no other division of the units
-    between the sides would be better."""
+    """How far the sides' means are from the mean of all units, relative to it. 0 if no other division of the units
+    between the two sides would be better."""
     if len(load) != 2 or best_division(load) == (~np.isnan(load[0])).sum():
         return 0.0
     overall = float(np.nanmean(load))
@@ -84,8 +80,12 @@ def imbalance(load: F64) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Definition 3, of one plan: records it adds to the routing table, tuples of the interval that are sent more than
-    once because keys are split (m), stored tuples that move (n)."""
+    """The costs of one plan (Definition 3).
+
+    routing       records that it adds to the routing table
+    duplication   messages of the interval that are sent only because keys are split (m)
+    migration     stored tuples that move (n)
+    """
 
     routing: float
     duplication: float
@@ -93,17 +93,17 @@ class Costs:
 
 
 def costs(items: Items, old: RoutingTable, new: RoutingTable) -> Costs:
-    """What it costs to go from one table to the other. Duplication is that of the whole new table: a plan that keeps
-    keys split goes on paying for them, one that merges them does not."""
+    """What it costs to go from one table to the other. Duplication is that of the whole new table, not of the change: a
+    plan that keeps keys split goes on paying for them, and one that merges them does not."""
     return Costs(len(records(new) - records(old)), duplicated(items, new), moved_tuples(items, old, new))
 
 
 def weights(plans: Sequence[Costs], hash_us: float, transfer_us: float) -> tuple[float, float, float]:
     """alpha, beta, gamma of eq. 3, from T_total = T_hash + m * T_trans + n * T_trans.
 
-    m and n are the means over the plans compared: eq. 3 has one alpha, beta and gamma for all f. Taken from each
-    plan alone, they would make C a mean of its own costs, which sinks when a plan sends more of the cheaper kind.
-    A time that was not measured (0) counts as long as the other; if none was, both are one.
+    m and n are the means over the plans compared, because eq. 3 has one alpha, beta and gamma for all f. Taken from
+    each plan alone, they would make C a mean of the plan's own costs, which sinks when a plan sends more of the
+    cheaper kind. A time that was not measured (0) is taken to be the other one; if neither was measured, both are 1.
     """
     hashing, transfer = hash_us or transfer_us or 1.0, transfer_us or hash_us or 1.0
     sent = transfer * sum(plan.duplication for plan in plans) / len(plans)
@@ -124,11 +124,10 @@ def records(table: RoutingTable) -> frozenset[int]:
 
 
 def duplicated(items: Items, table: RoutingTable) -> float:
-    """Tuples of the interval that are sent once more than without splitting: arrivals of the other side, times the
-    units beyond the first that they must probe."""
-    extra = np.zeros((table.sides, len(table.regions)))
-    for number, region in enumerate(table.regions):
-        if isinstance(region.topology, Biclique):
-            extra[:, number] = [len(units) - 1 for units in region.topology.units]
-    regions = regions_of_items(items, table)
-    return float(sum((items.arrived[1 - side] * extra[side, regions]).sum() for side in range(table.sides)))
+    """Messages of the interval that would not be sent without splitting: for each key the arrivals of the other sides,
+    times the units beyond the first that they must probe."""
+    regions, total = regions_of_items(items, table), 0.0
+    for side in range(table.groups):
+        units = np.bincount(holdings(table, side, Role.STORE).region, minlength=len(table.regions))
+        total += float((items.asking[side] * (units[regions] - 1)).sum())
+    return total

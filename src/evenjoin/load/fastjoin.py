@@ -98,12 +98,14 @@ def gap_after(pair: Pair, benefit: F64) -> float:
 
 @dataclass(frozen=True, slots=True)
 class WindowCounter:
-    """|R| of a unit under a window (section III-E): one count per sub-window, oldest first, `head` the oldest's number.
+    """|R| of a unit under a window (section III-E): one count per sub-window, oldest first.
 
-    The vector has a fixed size, the number of sub-windows the window spans; what expires is popped at its head, and
-    the same number of zeros come in at its tail. In this engine the manifest's runs per sub-window already are that
-    vector: a run knows its sub-window and its live rows, and expiry drops whole runs. So planners read `stored` from
-    the report and never keep counters; `of(size, pairs)` makes one of a unit's (sub_window, alive) pairs.
+    `head` is the number of the oldest.
+
+    This is a reference: the engine does not use it. The vector has a fixed size, the number of sub-windows that the
+    window spans. What expires is popped at its head, and as many zeros come in at its tail. In this engine the runs of
+    the manifest already are that vector: a run knows its sub-window and its live rows, and expiry drops whole runs. So
+    planners read `stored` from the report. `of(size, pairs)` makes a counter of a unit's (sub_window, alive) pairs.
     """
 
     head: int
@@ -111,7 +113,8 @@ class WindowCounter:
 
     @classmethod
     def of(cls, size: int, pairs: Iterable[tuple[int, int]]) -> WindowCounter:
-        """From (sub-window, rows) pairs in any order; the newest sub-window is the tail, what it outlived is gone."""
+        """A counter from (sub-window, rows) pairs in any order. The newest sub-window is the tail; what is too old for
+        the window is gone."""
         if size < 1:
             raise SpecError(f"a window of {size} sub-windows: at least 1 is needed")
         known = list(pairs)
@@ -122,7 +125,8 @@ class WindowCounter:
         return counter
 
     def push(self, sub_window: int, rows: int) -> WindowCounter:
-        """With rows stored in a sub-window: a newer one than the tail pops as many heads, an expired one is ignored."""
+        """With rows stored in a sub-window. One that is newer than the tail pops as many heads; an expired one is
+        ignored."""
         counter = self.expire(sub_window - len(self.counts) + 1)
         at = sub_window - counter.head
         if at < 0 or rows == 0:

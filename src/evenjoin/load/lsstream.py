@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.sorting import expand
-from evenjoin.load.items import F64, Items
+from evenjoin.kernels.runs import expand
+from evenjoin.load.items import F64, Items, cells_of_items
 from evenjoin.load.report import LoadReport
+from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
 
@@ -42,32 +43,24 @@ class Partitions:
 
 
 def partitions_of(items: Items, table: RoutingTable) -> Partitions:
-    """The items as partitions of a table with as many buckets as theirs. O(items)."""
-    codes, cell = table.compiled.key_codes, items.bucket
-    if len(codes):
-        found = np.minimum(np.searchsorted(codes, items.code), len(codes) - 1)
-        cell = np.where(items.is_key & (codes[found] == items.code), table.buckets + found, cell)
-    stored, arrived = np.zeros((2, table.sides, table.cells))
-    for side in range(table.sides):
+    """The items as partitions of a table that has the same buckets. O(items)."""
+    cell = cells_of_items(items, table)
+    stored, arrived = np.zeros((2, table.groups, table.cells))
+    for side in range(table.groups):
         stored[side] = np.bincount(cell, items.stored[side], table.cells)
         arrived[side] = np.bincount(cell, items.arrived[side], table.cells)
-    return Partitions(stored, arrived[::-1], arrived + arrived[::-1])
+    every = arrived.sum(axis=0)
+    return Partitions(stored, every - arrived, np.broadcast_to(every, arrived.shape))
 
 
 def units_of(table: RoutingTable, side: int) -> tuple[I64, I64, F64]:
     """Every unit of a side: its partition, its instance and its share of the partition's stored tuples. O(units)."""
-    flat = table.compiled
-    owner = np.repeat(np.arange(len(flat.first_slot) - 1), np.diff(flat.first_slot))
-    begin = (flat.slot_start & np.uint64(2**32 - 1)).astype(np.float64)
-    last = np.append(owner[1:] != owner[:-1], True)
-    share = (np.where(last, 2.0**32, np.append(begin[1:], 0.0)) - begin) / 2.0**32
-    stores = np.flatnonzero((flat.role & int(Role.STORE)) != 0)
-    slot = np.repeat(np.arange(len(owner)), np.diff(flat.target))[stores]
-    first = np.searchsorted(owner[slot], np.arange(len(flat.first_slot)))
-    index = np.concatenate([flat.region_of_bucket, flat.key_regions]) * table.sides + side
-    count = first[index + 1] - first[index]
-    at = expand(first[index], count)
-    return np.repeat(np.arange(table.cells), count), flat.instance[stores[at]].astype(np.int64), share[slot[at]]
+    units = holdings(table, side, Role.STORE)
+    first = np.searchsorted(units.region, np.arange(len(table.regions) + 1))
+    region = table.compiled.region_of_cell
+    count = first[region + 1] - first[region]
+    at = expand(first[region], count)
+    return np.repeat(np.arange(table.cells), count), units.instance[at], units.share[at]
 
 
 def memory(stored: F64, queue: F64) -> F64:
@@ -88,8 +81,8 @@ def resource(stored: F64, queue: F64, gamma: float) -> F64:
 
 def resources_by_instance(parts: Partitions, table: RoutingTable, gamma: float) -> F64:
     """[sides, instances] Eq. 12 of each side's units; NaN where an instance has no unit of the side."""
-    out = np.full((table.sides, table.instances), np.nan)
-    for side in range(table.sides):
+    out = np.full((table.groups, table.instances), np.nan)
+    for side in range(table.groups):
         cell, instance, share = units_of(table, side)
         each = resource(parts.stored[side, cell] * share, parts.queue[side, cell], gamma)
         hosts = np.unique(instance)
@@ -98,7 +91,8 @@ def resources_by_instance(parts: Partitions, table: RoutingTable, gamma: float) 
 
 
 def imbalance_degree(resources: F64) -> float:
-    """Eq. 13-14: LI, the larger of (max - mean)/mean and (mean - min)/mean; NaNs are no instances, no load is even."""
+    """Eq. 13-14: LI, the larger of (max - mean)/mean and (mean - min)/mean. NaNs are left out; no load at all is
+    even."""
     present = resources[~np.isnan(resources)]
     mean = float(present.mean()) if len(present) else 0.0
     return max(float(present.max()) - mean, mean - float(present.min())) / mean if mean > 0 else 0.0
@@ -110,8 +104,8 @@ def input_rate(taken: npt.ArrayLike, window: float) -> F64:
 
 
 def trimmed_rate(recent: Sequence[Sequence[float]], window: float) -> F64:
-    """Eq. 4: E, each instance's average input rate over `recent` [batches, instances] without its highest and its
-    lowest batch, divided by the batches that remain. Fewer than 3 batches leave nothing to trim: the plain mean."""
+    """Eq. 4: E, each instance's mean input rate over `recent` [batches, instances], without its highest and its lowest
+    batch. With fewer than 3 batches nothing is left out."""
     rates = np.sort(input_rate(recent, window), axis=0)
     kept = rates[1:-1] if len(rates) >= 3 else rates
     mean: F64 = kept.mean(axis=0)
@@ -134,8 +128,8 @@ def sojourn_time_by_memory(mu: float, used: float, window: float) -> float:
 
 
 def waiting(mu: float, rate: float, window: float) -> float:
-    """AST as the planner needs it, finite: a tuple's batch ends with it, so it waits W at most, however unstable the
-    queue; where no tuple comes none waits."""
+    """AST as the planner needs it, which is finite. A tuple waits at most W, however unstable the queue is, because its
+    batch ends then. Where no tuple comes, none waits."""
     return min(sojourn_time(mu, rate), window) if rate > 0 else 0.0
 
 
@@ -166,11 +160,11 @@ def acceptance(new: float, old: float, temperature: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One instance as a queue: R, E, and the busy seconds a unit of its R costs in a window W.
+    """One instance as a queue: R, E, and `cost`, the busy seconds that one unit of R takes in a window W.
 
-    Theorem 1 (mu falls as R grows) for any state of the instance: its busy time is proportional to R, hence the work
-    of a tuple to R / (E W), and mu = E W / (cost R). With the measured mu this gives the cost; with R' and E' of
-    another set of partitions it gives mu'. E' is E less (or plus) the rates of the partitions that leave (or come).
+    This is Theorem 1 (mu falls as R grows) for any state of the instance. Its busy time is proportional to R, hence the
+    work of a tuple to R / (E W), and mu = E W / (cost R). The measured mu gives the cost. With R' and E' of another set
+    of partitions the cost gives mu'. E' is E less (or plus) the rates of the partitions that leave (or come).
     """
 
     resources: float
@@ -198,11 +192,15 @@ def latency_benefit(straggler: Queue, least: Queue, moved: float, rate: float) -
 
 
 def queues_of(report: LoadReport, resources: F64, window: float) -> list[Queue]:
-    """Each instance as a queue, from what was measured: E is eq. 4 over the report's recent batches (those before a
-    migration among them: the trim and the driver's cool-down bear with it), mu the tuples taken in per second of busy
-    time. One that took nothing in, or has no R, has no measured cost: it gets the cluster's, as processors are alike
-    (section III-E). `resources` [instances] has no NaN. `window` is W in seconds; 0: as long as the busiest instance
-    was busy, which is the interval when batches follow each other without a pause."""
+    """Each instance as a queue, from what was measured.
+
+    E is eq. 4 over the report's recent batches. Batches from before a migration are among them; the trim and the
+    driver's cool-down make that bearable. mu is the tuples taken in per second of busy time. An instance that took
+    nothing in, or has no R, has no measured cost. It gets the cluster's, since processors are alike (section III-E).
+
+    `resources` [instances] has no NaN. `window` is W in seconds. 0 stands for the busy time of the busiest instance,
+    which is the interval when batches follow each other without a pause.
+    """
     busy = np.array([load.busy_ms for load in report.instances]) / 1000.0
     window = window or float(busy.max(initial=0.0)) or 1.0
     recent = report.recent or ((0,) * len(busy),)

@@ -1,17 +1,22 @@
 """What one join instance saw and did in one batch, written by its task and read by the driver.
 
-A task that is retried or speculated leaves another receipt of the same content (its files have other names); the
-driver takes any one. A receipt is written when the instance's last result has been handed over, so a missing one
-means the instance's work was not consumed.
+A receipt is written when the instance's last result has been handed over. So a missing receipt means that nobody took
+all of the instance's results.
+
+Guarantee: the receipts of a task that ran twice say the same, except for times and for the names of files. The driver
+takes any one of them, and the files that it does not name are garbage.
+Not here: how the counts are made (instance/tally.py), and what they mean (report.py).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenjoin.load.samples import Sample, merge_samples
+from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
 
 
@@ -22,7 +27,7 @@ class HeavyKey:
     arrived   tuples of the side that were stored here in this batch
     probed    tuples of the side that probed here (the papers' phi of the other side's unit)
     stored    tuples of the side alive here after the batch (the papers' |R_ik|); zeros unless the planner asked
-    results   pairs found in the side's store here: results, but for those a residual predicate sorts out
+    results   pairs found in the side's store here, before a residual predicate or a further edge rejects some of them
     """
 
     code: int
@@ -47,8 +52,14 @@ class HeavyKey:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What dispatch saw of one side: rows read, late, unmatchable (NULL key or filtered out), the latest event time;
-    how long it took to hash and place them; and, where a planner looks at codes, a sample of them."""
+    """What dispatch saw of one side.
+
+    rows, late, unmatchable   rows read; of these the late ones, and those that nothing can match (a NULL key, no time
+                              although the join has time bounds, or the side's filter fails)
+    latest                    the latest event time
+    hash_ms                   how long it took to encode keys and place tuples
+    sample                    a sample of the codes, where a planner looks at codes
+    """
 
     rows: int = 0
     late: int = 0
@@ -73,19 +84,28 @@ class Intake:
 
 
 CellCount = tuple[int, int, int, int, int]
-"""(side, cell, arrived, stored, results): exact counts of one cell of the table (see placement/place.py); results as
-in HeavyKey, for it is pairs that take time."""
+"""(side, cell, arrived, stored, results): counts of one cell of the table (see `cells_of` in placement/place.py). They
+mean the same as in HeavyKey."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """`probes[s]` are tuples of side s that probed here; `results[s]` were found in the store of side s.
-    `receive_ms` is the part of `busy_ms` spent on taking in and sorting what was sent."""
+    """What one instance did in one batch.
+
+    sealed, merged     the runs that come to a place; those that leave it, because they were merged into others
+    stored, probes     per side, the tuples that were stored here and that probed here in this batch
+    results            per side, the results that were found in the store of that side
+    busy_ms            processor time of the instance
+    receive_ms         the part of it spent on taking in and sorting what was sent
+    cells, heavy       the load by cell of the table, and of the heaviest keys
+    intake             per side, what the dispatch tasks saw that sent their notes to this instance
+    late_files         the files with late rows that this instance wrote
+    """
 
     batch: int
     instance: int
-    sealed: tuple[tuple[Run, ...], ...]
-    merged: tuple[tuple[Run, ...], ...]
+    sealed: Mapping[Place, tuple[Run, ...]]
+    merged: Mapping[Place, tuple[Run, ...]]
     stored: tuple[int, ...]
     probes: tuple[int, ...]
     results: tuple[int, ...]
@@ -99,7 +119,7 @@ class Receipt:
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
         for name in ("sealed", "merged"):
-            data[name] = [[run.to_json() for run in side] for side in data[name]]
+            data[name] = [[*place, [run.to_json() for run in runs]] for place, runs in data[name].items()]
         for name in ("heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
         return json.dumps(data).encode()
@@ -108,7 +128,7 @@ class Receipt:
     def from_bytes(cls, text: bytes) -> Receipt:
         data = json.loads(text)
         for name in ("sealed", "merged"):
-            data[name] = tuple(tuple(Run.from_json(run) for run in side) for side in data[name])
+            data[name] = {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
         data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
         data["cells"] = tuple(map(tuple, data["cells"]))

@@ -1,12 +1,18 @@
-"""The load report: a pure fold over a batch's receipts and the manifest after it.
+"""The load report: what one batch showed of the load. A pure fold over the batch's receipts and the manifest after it.
 
-Per instance and side the tuples stored and the probes of the interval (the papers' |R| and phi), results and busy
-time; the same per cell of the table (a bucket, or a key with a region of its own), exact; and the heaviest keys. It
-is recorded in the commit, so that a replay decides the same, and it is what the user sees as `query.load()`.
+It has, per instance and side, the tuples stored and those that probed in the interval (the papers' |R| and phi),
+results and busy time; the same per cell of the table (a bucket, or a key with a region of its own); and the heaviest
+keys. The report is recorded in the commit, and it is what the user sees as `query.load()`.
 
-Bound of the heavy keys: each instance reports its k heaviest of the batch (HEAVY_KEYS, or what the planner asks for),
-so a key that makes up more than 1/k of an instance's arrivals of a side is always among them, and what is said of it
-is exact. Memory: k keys an instance, whatever the number of keys.
+What may be relied on:
+
+* Counts per instance are exact. So are counts per cell, except that expiry is known per side only: when tuples expire,
+  the stored tuples of each cell and key shrink by the side's share.
+* Each instance reports its k heaviest keys of the batch (HEAVY_KEYS, or what the planner asks for). What it says of a
+  key is exact for that instance. A key that some instance did not report is counted without that instance.
+* Memory: k keys an instance, whatever the number of keys.
+
+Not here: what the load means for the next table (the papers' models beside this file, and strategies/).
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
 RECENT = 8
-"""Batches of which the report remembers each instance's input (for LS-Stream's trimmed rate)."""
+"""For how many batches the report remembers what each instance took in (for LS-Stream's trimmed rate)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +50,16 @@ class InstanceLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """`recent[b][i]`: tuples instance i took in, in one of the last RECENT batches, this one last.
-    `hash_us`, `transfer_us`: time to hash and place one row, and to take in one tuple sent.
-    `samples[s]`: up to SAMPLE_POINTS (code, weight) points for side s's tuples alive, copies not counted: see
-    load/samples.py; empty if nobody sampled."""
+    """The load of one batch.
+
+    instances, heavy, cells   by instance; the heaviest keys, heaviest first; by cell of the table
+    intake, expired           what dispatch saw, by side; how many stored tuples expired
+    recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
+                              batch is the last
+    hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
+    samples[s]                up to SAMPLE_POINTS (code, weight) points for the tuples of side s that are alive, copies
+                              not counted (load/samples.py); empty if nobody sampled
+    """
 
     batch: int
     instances: tuple[InstanceLoad, ...]
@@ -66,7 +78,7 @@ class LoadReport:
 
     @property
     def imbalance(self) -> float:
-        """Busiest instance over the mean, by busy time: 1.0 is even."""
+        """The busy time of the busiest instance over the mean; 1.0 is even. Strategies have measures of their own."""
         busy = [load.busy_ms for load in self.instances]
         return max(busy) * len(busy) / sum(busy) if busy and sum(busy) > 0 else 1.0
 
@@ -95,15 +107,25 @@ class LoadReport:
         )
 
 
+def report_of(
+    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None
+) -> LoadReport:
+    """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
+    it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
+    report = fold(receipts, stored, len(receipts[0].stored), last)
+    report = replace(stored_under(report, kept), expired=expired)
+    return sampled(report, receipts, last)
+
+
 def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
-    """The report of one batch; `last` is the one before it."""
+    """The report of one batch before expiry and without samples. `last` is the report of the batch before."""
     instances = tuple(
         InstanceLoad(
             receipt.instance,
             tuple(manifest.stored(receipt.instance, side) for side in range(sides)),
             receipt.probes,
             receipt.results,
-            sum(run.bytes for side in range(sides) for run in manifest.of(receipt.instance, side)),
+            manifest.bytes(receipt.instance),
             receipt.busy_ms,
         )
         for receipt in receipts
@@ -125,9 +147,10 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
 
 
 def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
-    """The report with stored tuples and bytes as of another manifest: after expiry.
+    """The report with stored tuples and bytes as of the manifest after expiry.
 
-    What expires of a cell or key is not known, only what expires of a side: their stored tuples shrink by its share.
+    How much of a cell or of a key has expired is not known, only how much of the side. Their stored tuples shrink by
+    the same share.
     """
     sides = range(len(report.intake))
     before = [sum(load.stored[side] for load in report.instances) for side in sides]
@@ -144,7 +167,7 @@ def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
             replace(
                 load,
                 stored=tuple(manifest.stored(load.instance, side) for side in range(len(load.stored))),
-                bytes=sum(run.bytes for side in range(len(load.stored)) for run in manifest.of(load.instance, side)),
+                bytes=manifest.bytes(load.instance),
             )
             for load in report.instances
         ),
@@ -152,10 +175,12 @@ def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
 
 
 def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None) -> LoadReport:
-    """The report with its samples: those of the last one, less what has expired, and this batch's.
+    """The report with its samples: those of the last report, less what has expired, and those of this batch.
 
-    How many tuples are alive follows from how many copies are stored, and how many copies a tuple of this batch has.
+    How many tuples are alive is estimated: the copies stored, over the copies that a tuple of this batch has.
     """
+    if not any(intake.sample for intake in report.intake) and not (last is not None and last.samples):
+        return report
     out = []
     for side, intake in enumerate(report.intake):
         old = last.samples[side] if last is not None and last.samples else ()
@@ -167,7 +192,8 @@ def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | 
         else:
             before = sum(load.stored[side] for load in last.instances) if last is not None else 0
             alive = sum(weight for _, weight in old) * stored / before if before else 0.0
-        out.append(merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample))
+        points = merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample)
+        out.append(scaled(points, alive))  # where nobody sampled before, the new points stand for the old tuples too
     return replace(report, samples=tuple(out)) if any(out) else report
 
 
@@ -180,8 +206,11 @@ def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
 
 
 def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
-    """Every reported key once, the heaviest first. A tuple is stored on one unit, but probes all units of the other
-    side: so arrivals add up over instances, and any one instance where a side's tuples probe has seen all of them."""
+    """Every reported key once, the heaviest first.
+
+    Under a Biclique a tuple is stored on one unit of its side, but probes all units of the other. So arrivals are added
+    up over the instances, while any instance that a side's tuples probe has seen all of them.
+    """
     seen: dict[int, list[HeavyKey]] = defaultdict(list)
     for receipt in receipts:
         for key in receipt.heavy:

@@ -2,14 +2,17 @@
 
     ((code, weight), ...)    codes ascend, each once; weights are positive and add up to the side's tuples alive
 
-A tuple counts once, however many instances store a copy of it; late and unmatchable tuples and those that have expired
-do not count. A batch of n dispatched tuples is, before merging, its codes with weight 1 each (or a uniform sample of m
-of them with weight n/m each). With `alive` the tuples of the side after the batch and `arrived` those that came in it:
+A tuple counts once, however many instances store a copy of it. Late and unmatchable tuples do not count, nor do those
+that have expired. A batch of n dispatched tuples is sampled as m of its codes, evenly spaced in the order of arrival,
+with the weight n/m each. With `alive` tuples of the side after the batch, of which `arrived` came in it, the new
+sample is
 
     merge_samples(scaled(old, alive - arrived), new, limit)
 
-so old points lose weight as tuples expire. This keeps the order statistics, not the points: what merging puts on one
-code lay within 1/limit of the whole, in rank. A code with more than that share keeps a point of its own.
+so that old points lose weight as tuples expire.
+
+Guarantee: ranks are kept. What merging puts on one code lay within 1/limit of the whole, in rank. A code with more than
+that share keeps its point. Not guaranteed: that a light code keeps its point; its weight goes to a neighbour.
 """
 
 from __future__ import annotations
@@ -19,13 +22,14 @@ from collections.abc import Sequence
 import numpy as np
 
 SAMPLE_POINTS = 256
-"""Points a side of the load report has at most."""
+"""How many points a side of the load report has at most."""
 
 Sample = tuple[tuple[int, float], ...]
 
 
 def merge_samples(old: Sample, new: Sample, limit: int = SAMPLE_POINTS) -> Sample:
-    """One sample for the tuples of both: at most `limit` points of the same total weight. O(points log points)."""
+    """One sample for the tuples of both samples: at most `limit` points with the same total weight. O(points log
+    points)."""
     codes, weights = _sorted_points((*old, *new))
     if len(codes) > limit:
         codes, weights = _compressed(codes, weights, limit)
@@ -33,7 +37,8 @@ def merge_samples(old: Sample, new: Sample, limit: int = SAMPLE_POINTS) -> Sampl
 
 
 def sample_of(codes: np.ndarray, limit: int = SAMPLE_POINTS) -> Sample:
-    """At most `limit` of a batch's codes, evenly spaced in the order of arrival, each for its share of them."""
+    """A sample of a batch: at most `limit` of its codes, evenly spaced in the order of arrival, all with the same
+    weight."""
     count = min(len(codes), limit)
     if count == 0:
         return ()
@@ -42,7 +47,7 @@ def sample_of(codes: np.ndarray, limit: int = SAMPLE_POINTS) -> Sample:
 
 
 def scaled(sample: Sample, total: float) -> Sample:
-    """The same points for another number of tuples; none if there are no tuples."""
+    """The same points with weights that add up to `total`; no points if there are no tuples."""
     weight = sum(weight for _, weight in sample)
     return tuple((code, w * total / weight) for code, w in sample) if weight > 0 and total > 0 else ()
 
@@ -54,7 +59,8 @@ def _sorted_points(points: Sequence[tuple[int, float]]) -> tuple[np.ndarray, np.
 
 
 def _compressed(codes: np.ndarray, weights: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Equi-depth: neighbours whose middles fall into the same of `limit` equal parts become their heaviest."""
+    """Equi-depth compression: the range of ranks is cut into `limit` equal parts. All points whose middle is in the
+    same part become one, at the code of the heaviest."""
     ends = np.cumsum(weights)
     part = np.minimum(((ends - weights / 2) / ends[-1] * limit).astype(np.int64), limit - 1)
     order = np.lexsort((codes, -weights, part))

@@ -1,28 +1,33 @@
-"""check(table): decides the meeting invariant for any table. Every planner's output goes through it.
+"""check(table): would this table lose or repeat a result? Every planner's table goes through it before it is used.
 
-A table of buckets and keys is complete and free of duplicates if
+A table of buckets and keys loses and repeats nothing if
 
 1. every bucket is taken by exactly one region and no code by two (then any two tuples with equal keys, having
    equal codes, are in exactly one region), and
-2. inside each region, for each two sides and each pair of their slots, exactly one instance stores the first and
-   is probed by the second, and exactly one stores the second and is probed by the first
-   (whichever tuple came earlier, the later one meets it once), and
+2. inside each region the tuples meet as the program needs it (`table.meeting`):
+   `pairs`: for each two groups and each pair of their slots, exactly one instance stores the first and is probed by the
+   second, and exactly one stores the second and is probed by the first (whichever tuple came earlier, the later one
+   meets it once);
+   `together`: for each combination of slots, one of each group, exactly one instance stores and is probed by all, and
 3. every instance named exists, and
 4. equal codes are all that may match (`table.reach`), or one region takes everything.
 
-A ranged table is decided by `place` itself. Two tuples of a side whose codes are in the same elementary interval and
-whose `u` is in the same piece of all slots there go to the same places: so one tuple stands for its class, and there
-are few classes. Over each pair of classes of the two sides the meetings are counted, instance by instance, in both
-directions: pairs that may match must meet exactly once, all others at most once. Nothing is assumed of the areas: they
-may share instances as long as that makes no pair meet twice (a tuple that two areas send to an instance is there once).
+A ranged table is decided by asking `place`. Two tuples of a side go to the same places if their codes are in the same
+elementary interval and their `u` is in the same piece of all slots there. Such tuples are one class, one tuple stands
+for it, and there are few classes. For each pair of classes of the two sides the meetings are counted, over all
+instances and in both directions. Pairs that may match must meet exactly once, and all others at most once. Nothing is
+assumed of the areas: they may share instances, as long as that makes no pair meet twice (a tuple that two areas send
+to one instance is there once).
 
-Does not judge balance. Cost O(regions + distinct topologies * slots^2 * instances); ranged O(classes^2 * instances).
+Not decided: whether the load is even. Cost O(regions + distinct topologies * slots^2 * instances), `together` with the
+number of groups in place of 2; ranged O(classes^2 * instances).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations, pairwise
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +36,7 @@ import numpy.typing as npt
 from evenjoin.errors import TableError
 from evenjoin.kernels.hashing import I64
 from evenjoin.placement.pieces import pieces
-from evenjoin.placement.place import Placement, place
+from evenjoin.placement.place import At, Placement, place
 from evenjoin.placement.ranges import EQUAL, FIRST_CODE, LAST_CODE, Interval, Ranges
 from evenjoin.placement.table import Buckets, Keys, RoutingTable
 from evenjoin.placement.topology import WHOLE, Grid, Role, Slot, Topology
@@ -40,7 +45,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 def check(table: RoutingTable) -> RoutingTable:
-    """The table itself, or TableError saying which results it would lose or repeat."""
+    """Returns the table itself, or raises a TableError that says which results it would lose or repeat."""
     for topology in {region.topology for region in table.regions}:
         _check_units(table, topology)
     if any(isinstance(region.takes, Ranges) for region in table.regions):
@@ -76,7 +81,7 @@ def _check_selectors(table: RoutingTable) -> None:
 def _check_units(table: RoutingTable, topology: Topology) -> None:
     if isinstance(topology, Grid):
         _check_grid(table, topology)
-    for side in range(table.sides):
+    for side in range(table.groups):
         slots = topology.slots(side)
         if not slots or any(slot.weight <= 0 for slot in slots):
             raise TableError(f"a side of {topology} has no unit or a unit without weight")
@@ -87,8 +92,8 @@ def _check_units(table: RoutingTable, topology: Topology) -> None:
 
 
 def _check_grid(table: RoutingTable, grid: Grid) -> None:
-    if table.sides != 2:
-        raise TableError(f"a grid joins two sides, the table has {table.sides}")
+    if table.groups != 2:
+        raise TableError(f"a grid joins two sides, the table has {table.groups}")
     if min(grid.rows, grid.columns) < 1 or len(grid.cells) != grid.rows * grid.columns:
         raise TableError(f"{grid}: {grid.rows} x {grid.columns} cells are needed, there are {len(grid.cells)}")
     for part in range(3 if grid.extra else 2):
@@ -100,16 +105,28 @@ def _check_grid(table: RoutingTable, grid: Grid) -> None:
 
 
 def _check_topology(table: RoutingTable, topology: Topology) -> None:
-    sides = [_roles_of_slots(topology.slots(side), table.instances) for side in range(table.sides)]
-    for first, second in combinations(range(table.sides), 2):
+    sides = [_roles_of_slots(topology.slots(side), table.instances) for side in range(table.groups)]
+    if table.meeting == "together":
+        _check_together(topology, sides)
+        return
+    for first, second in combinations(range(table.groups), 2):
         for met in _meetings(sides[first], sides[second]):
             if (met != 1).any():
                 wrong = int(met[met != 1].max())
                 raise TableError(f"{topology}: a pair of sides {first} and {second} meets {wrong} times, not once")
 
 
+def _check_together(topology: Topology, groups: list[_Roles]) -> None:
+    both = [roles.stores * roles.probes for roles in groups]
+    letters = ascii_lowercase[: len(both)]
+    met = np.einsum(f"{','.join(f'{letter}Z' for letter in letters)}->{letters}", *both)
+    if (met != 1).any():
+        wrong = int(met[met != 1].max())
+        raise TableError(f"{topology}: a combination of {len(both)} sides is together on {wrong} instances, not on one")
+
+
 class _Roles(NamedTuple):
-    """Per slot or class of tuples: 1 at the instances where it is stored, and where it probes."""
+    """[slots or classes, instances] 1 where a slot's (class's) tuples are stored, and 1 where they probe; else 0."""
 
     stores: Matrix
     probes: Matrix
@@ -124,15 +141,16 @@ def _roles_of_slots(slots: tuple[Slot, ...], instances: int) -> _Roles:
 def _roles(where: Placement, rows: int, instances: int) -> _Roles:
     out = []
     for role in (Role.STORE, Role.PROBE):
-        some = where.only(role)
+        has = (where.role & int(role)) != 0
         matrix = np.zeros((rows, instances), np.float32)
-        matrix[some.row, some.instance] = 1
+        matrix[where.row[has], where.instance[has]] = 1
         out.append(matrix)
     return _Roles(*out)
 
 
 def _meetings(one: _Roles, two: _Roles) -> tuple[Matrix, Matrix]:
-    """[slots of one, slots of two] How often they meet if one came first, and if two did."""
+    """[slots of one, slots of two] How often their tuples meet if those of `one` came first, and if those of `two`
+    did."""
     return one.stores @ two.probes.T, one.probes @ two.stores.T
 
 
@@ -158,8 +176,8 @@ def _check_ranges(table: RoutingTable) -> None:
 
 
 def _check_intervals(table: RoutingTable) -> None:
-    if table.sides != 2:
-        raise TableError(f"ranges are for two sides, the table has {table.sides}")
+    if table.groups != 2:
+        raise TableError(f"ranges are for two sides, the table has {table.groups}")
     for region in table.regions:
         if not isinstance(region.takes, Ranges):
             raise TableError("a table has regions of ranges, or of buckets and keys, not both")
@@ -169,15 +187,16 @@ def _check_intervals(table: RoutingTable) -> None:
 
 
 def elementary(table: RoutingTable) -> list[Interval]:
-    """The intervals of codes on which a ranged table says the same for every code, ascending."""
+    """The elementary intervals of a ranged table, ascending: within one of them the table treats all codes alike."""
     ends = [None, *(cut for cut in table.compiled.cuts.tolist() if cut > FIRST_CODE), None]
     return [Interval(low, high) for low, high in pairwise(ends)]
 
 
 def _classes(table: RoutingTable, side: int, codes: I64) -> tuple[I64, _Roles]:
-    """The classes of tuples of a side: the elementary interval of each, and its roles."""
+    """The classes of tuples of a side: the number of its elementary interval, and its roles, for each. `codes` holds
+    the first code of every elementary interval."""
     some = pieces((table,), side, codes)
-    where = place(table, side, codes[some.row], some.u)
+    where = place(table, side, At(codes[some.row], some.u))
     return some.row, _roles(where, len(some.row), table.instances)
 
 

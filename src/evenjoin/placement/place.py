@@ -1,24 +1,43 @@
-"""place(table, side, codes, u) -> the instances each tuple goes to, and its role at each.
+"""place(table, group, at) -> the instances each tuple goes to, and its role at each.
 
-The one placement function: the dispatcher, migrations, the check of stored state, the simulator and the tests all
-call it. Deterministic and vectorised; cost O(tuples * log(table) + messages).
+    place(table, 0, At(codes, u))     where the tuples of side 0 are stored, and where they probe
+
+This is the one placement function: the dispatcher, migrations, masks and the tests all call it, so no two of them can
+disagree. It is deterministic and vectorised, and costs O(tuples * log(table) + messages).
+
+A table places *groups* of tuples. There is one group for each side of the join. `At` is all that placement knows of a
+tuple: the code of its key, and its position `u`, which is uniform and fixed for life.
+`routed` is the one way to ask whether a code has a region of its own.
+
+Not guaranteed: that tuples which can match meet. The table decides that, and check.py proves it of a table.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import I64, Codes, bucket_of
-from evenjoin.kernels.sorting import expand
+from evenjoin.kernels.hashing import GOLDEN, I64, Codes, mix64
+from evenjoin.kernels.runs import expand
 from evenjoin.placement.table import Compiled, RoutingTable
 from evenjoin.placement.topology import Role
 
 
+class At(NamedTuple):
+    """What decides where tuples go: the code and the position of each. Arrays of one length."""
+
+    codes: Codes
+    u: npt.NDArray[np.uint32]
+
+    def take(self, rows: npt.NDArray[Any]) -> At:
+        """The same for some of the tuples."""
+        return At(self.codes[rows], self.u[rows])
+
+
 class Placement(NamedTuple):
-    """One message per entry: tuple `row` goes to `instance` with `role`. Rows ascend."""
+    """Messages: entry k sends tuple `row[k]` to `instance[k]` with `role[k]`. Rows ascend."""
 
     row: npt.NDArray[np.int64]
     instance: npt.NDArray[np.int32]
@@ -28,24 +47,43 @@ class Placement(NamedTuple):
         keep = (self.role & int(role)) != 0
         return Placement(self.row[keep], self.instance[keep], self.role[keep])
 
+    def by_instance(self, instances: int) -> Scattered:
+        """The messages grouped by destination, each group in the order of its rows. O(messages), by a radix sort, for
+        up to 65,536 instances."""
+        order = np.argsort(self.instance.astype(np.uint16 if instances <= 2**16 else np.uint32), kind="stable")
+        sizes = np.bincount(self.instance, minlength=instances)
+        used = np.flatnonzero(sizes)
+        bounds = np.concatenate([[0], np.cumsum(sizes[used])])
+        return Scattered(self.row[order], self.role[order], used, bounds)
 
-def place(table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32]) -> Placement:
-    """Where every tuple of `side` goes. At most one message per (tuple, instance): roles are OR-ed."""
-    flat = table.compiled
-    every, regions = regions_of(table, side, codes)
-    slot = _slot(flat, table.sides, side, regions, u if every is None else u[every])
+
+class Scattered(NamedTuple):
+    """Messages by destination: `rows[bounds[i]:bounds[i+1]]` go to `instances[i]`. `roles` has the same order as
+    `rows`."""
+
+    rows: npt.NDArray[np.int64]
+    roles: npt.NDArray[np.uint8]
+    instances: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64]
+
+
+def place(table: RoutingTable, group: int, at: At) -> Placement:
+    """Where every tuple of `group` goes. A tuple gets at most one message per instance; its roles there are OR-ed."""
+    flat, (codes, u) = table.compiled, at
+    every, regions = regions_of(table, group, codes)
+    slot = _slot(flat, table.groups, group, regions, u if every is None else u[every])
     count = flat.target[slot + 1] - flat.target[slot]
     if every is None and len(count) and count.max() == 1:
-        rows, at = np.arange(len(codes), dtype=np.int64), flat.target[slot]
+        rows, target = np.arange(len(codes), dtype=np.int64), flat.target[slot]
     else:
         rows = np.repeat(np.arange(len(codes), dtype=np.int64) if every is None else every, count)
-        at = expand(flat.target[slot], count)
-    where = Placement(rows, flat.instance[at], flat.role[at])
+        target = expand(flat.target[slot], count)
+    where = Placement(rows, flat.instance[target], flat.role[target])
     return where if every is None or flat.apart else _merged(where, table.instances)
 
 
 def _merged(where: Placement, instances: int) -> Placement:
-    """One message per (tuple, instance) where several regions send it there."""
+    """The same with one message per (tuple, instance), where several regions send a tuple to the same instance."""
     key = where.row * instances + where.instance
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -53,55 +91,64 @@ def _merged(where: Placement, instances: int) -> Placement:
     return Placement(where.row[order][first], where.instance[order][first], role)
 
 
-def stored_here(
-    table: RoutingTable, side: int, codes: Codes, u: npt.NDArray[np.uint32], instance: int
-) -> npt.NDArray[np.bool_]:
+def stored_here(table: RoutingTable, group: int, at: At, instance: int) -> npt.NDArray[np.bool_]:
     """Which of the tuples the table stores on this instance."""
-    where = place(table, side, codes, u)
+    where = place(table, group, at)
     here = (where.instance == instance) & ((where.role & int(Role.STORE)) != 0)
-    mask = np.zeros(len(codes), np.bool_)
+    mask = np.zeros(len(at.codes), np.bool_)
     mask[where.row[here]] = True
     return mask
 
 
-def regions_of(table: RoutingTable, side: int, codes: Codes) -> tuple[I64 | None, I64]:
-    """The regions that take each tuple, as (row, region) pairs, rows ascending; row None: one region each, in order.
+def bucket_of(codes: Codes, buckets: int) -> I64:
+    """Hash bucket in [0, buckets) of each code: multiply-shift of the mixed code. O(n)."""
+    mixed = mix64(codes.astype(np.int64).view(np.uint64) + GOLDEN) >> np.uint64(32)
+    return ((mixed * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
 
-    A code's own region if it has one, else its bucket's; of a ranged table all areas whose interval has the code."""
+
+def routed(table: RoutingTable, codes: Codes) -> I64:
+    """[n] The number of each code among the codes that have a region of their own (they ascend); -1: it has none."""
+    own = table.compiled.key_codes
+    if not len(own):
+        return np.full(len(codes), -1, np.int64)
+    wide = codes.astype(np.int64)
+    found = np.minimum(np.searchsorted(own, wide), len(own) - 1)
+    return np.where(own[found] == wide, found, -1)
+
+
+def regions_of(table: RoutingTable, group: int, codes: Codes) -> tuple[I64 | None, I64]:
+    """The regions that take each tuple, as arrays (rows, regions), rows ascending. Rows of None: one region a tuple.
+
+    A code is taken by its own region if it has one, else by its bucket's. In a ranged table it is taken by every area
+    whose interval of this side has it."""
     flat = table.compiled
     if table.ranged:
-        spans = side * (len(flat.cuts) + 1) + cells_of(table, codes)
+        spans = group * (len(flat.cuts) + 1) + cells_of(table, codes)
         count = flat.span[spans + 1] - flat.span[spans]
         if (count == 1).all():
             return None, flat.span_region[flat.span[spans]]
         return np.repeat(np.arange(len(codes)), count), flat.span_region[expand(flat.span[spans], count)]
-    regions = flat.region_of_bucket[bucket_of(codes, table.buckets)]
-    if len(flat.key_codes):
-        wide = codes.astype(np.int64)
-        found = np.minimum(np.searchsorted(flat.key_codes, wide), len(flat.key_codes) - 1)
-        regions = np.where(flat.key_codes[found] == wide, flat.key_regions[found], regions)
-    return None, regions
+    return None, flat.region_of_cell[cells_of(table, codes)]
 
 
 def cells_of(table: RoutingTable, codes: Codes) -> I64:
-    """The cell of each code: the finest pieces in which a table's load is counted exactly.
+    """[n] The cell of each code. Cells are the finest parts of a table in which load is counted exactly.
 
-    Cells 0 .. buckets-1 are the buckets, without the codes that have a region of their own; cell buckets + k is the
-    k-th such code, in ascending order. Of a ranged table the cells are its elementary intervals.
+    Cells 0 .. buckets-1 are the buckets, without the codes that have a region of their own. Cell buckets + k is the
+    k-th such code, in ascending order. In a ranged table the cells are the elementary intervals.
     """
     flat = table.compiled
     if table.ranged:
         return np.searchsorted(flat.cuts, codes.astype(np.int64), "right").astype(np.int64)
     cells = bucket_of(codes, table.buckets)
     if len(flat.key_codes):
-        wide = codes.astype(np.int64)
-        found = np.minimum(np.searchsorted(flat.key_codes, wide), len(flat.key_codes) - 1)
-        cells = np.where(flat.key_codes[found] == wide, table.buckets + found, cells)
+        own = routed(table, codes)
+        cells = np.where(own >= 0, table.buckets + own, cells)
     return cells
 
 
-def _slot(flat: Compiled, sides: int, side: int, regions: I64, u: npt.NDArray[np.uint32]) -> I64:
-    index = regions * sides + side
+def _slot(flat: Compiled, groups: int, group: int, regions: I64, u: npt.NDArray[np.uint32]) -> I64:
+    index = regions * groups + group
     first = flat.first_slot[index]
     if len(flat.first_slot) == len(flat.slot_start) + 1:  # one slot everywhere: `u` decides nothing
         return first

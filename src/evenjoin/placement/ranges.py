@@ -11,10 +11,11 @@ condition such as |x - y| <= 2 leaves a band of it in which results can be; A-DS
 A tuple goes to every area whose interval of its side has its code: y = 9 is copied to A and B. The outermost intervals
 are unbounded, so that a key nobody has seen yet has its place too.
 
-`Interval` is half-open, [low, high). `Reach` says what may match: low <= y - x <= high, in codes. It is the condition's
-(the engine states it on the table it starts with), never the planner's. Conservative is correct: a wider reach costs
-copies, not results. For codes that do not add (floats, hashes of anything but equality) it is EVERYTHING, or one-sided
-for a comparison.
+`Interval` is half-open, [low, high). `Reach` says what may match: low <= y - x <= high, in codes. The condition decides
+the reach, and the engine states it on the first table; planners never change it. A reach that is wider than need be
+costs copies, never results. Codes that cannot be added (floats, for example) have the reach EVERYTHING, or a
+one-sided one for a comparison.
+Pure values. Not here: where an area's tuples are stored (topology.py), and how areas are chosen (strategies/adsp/).
 """
 
 from __future__ import annotations
@@ -52,13 +53,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The pairs of a rectangle: side 0's codes in `rows`, side 1's in `columns`."""
+    """A rectangle of the matrix (an area): the codes of side 0 in `rows` and those of side 1 in `columns`."""
 
     rows: Interval = Interval()
     columns: Interval = Interval()
 
     def side(self, side: int) -> Interval:
         return self.rows if side == 0 else self.columns
+
+
+ACROSS = (1, 0)
+"""ACROSS[side] is the other one of the matrix's two sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,10 @@ class Reach:
     high: int | None = None
 
     def columns_of(self, rows: Interval) -> Interval:
-        """The codes of side 1 that some code of these rows may match. The ends of int64 count as reached from each
-        other: so no tuple is without a place, though the last code has none above it."""
+        """The codes of side 1 that some code of these rows may match.
+
+        Rows that reach an end of int64 reach that end of the columns too, whatever the bounds are, so that every code
+        has a place."""
         return _shifted(rows, self.low, self.high)
 
     def rows_of(self, columns: Interval) -> Interval:

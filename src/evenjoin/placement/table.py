@@ -1,21 +1,25 @@
 """The routing table: a frozen, versioned value that says where every tuple is stored and what it probes.
 
-A table is a list of *regions*. A region says which tuples it takes and how its units are laid out (a topology):
+A table is a list of *regions*. A region says which tuples it takes and how its units lie on instances (a topology):
 
     version 7, 4 instances, 8 buckets
-      Buckets(0..7 without 5)   Biclique R on 0, S on 0 ...     the initial hash table, one region a bucket
-      Keys(42)                  Biclique R on 3, S on 1         a migrated key (FastJoin)
-      Keys(77)                  Biclique R on 0 1 2, S on 3     a split key (D-JB)
+      Buckets(0, 1)    Biclique R on 0, S on 0         the initial hash table: each instance has two buckets
+      Buckets(2, 3)    Biclique R on 1, S on 1         (2 and 3 likewise)
+      Keys(42)         Biclique R on 3, S on 1         a migrated key (FastJoin)
+      Keys(77)         Biclique R on 0 1 2, S on 3     a split key (D-JB)
 
 A tuple is looked up by its key's code: first among the keys of `Keys` regions, then by its hash bucket. So a key
 that has a region of its own leaves its bucket's region, and exactly one region takes any given code.
 
 A *ranged* table has regions of `Ranges` only (and 0 buckets): areas of the ordered matrix, see placement/ranges.py.
-There a tuple is taken by every region whose interval of its side has its code: none, one or several. `reach` says
-which codes may match at all: equal ones, unless the condition says otherwise; `check` decides by it.
+There a tuple is taken by every region whose interval of its side has its code: none, one or several.
 
-`compiled` is the same table as flat arrays, for `place`. Every strategy of every paper ends here; nothing
-downstream knows which strategy made the table. Tables are compared and stored by content (`digest`).
+`reach` says which codes may match at all: equal ones, unless the condition says otherwise. `check` decides by it.
+`compiled` is the same table as flat arrays, for `place`. A table never changes: an edit makes the next version. It is
+stored under its version and a digest of its content.
+
+Every strategy ends in a table; nothing downstream knows which strategy made it. Not here: whether a table is right
+(check.py), and whether it is a good one (strategies/).
 """
 
 from __future__ import annotations
@@ -25,13 +29,21 @@ import zlib
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
 from evenjoin.placement.topology import Slot, Topology, topology_from_json
+
+Layout = Literal["shared", "split"]
+"""How the initial table lets instances host units. shared: every instance hosts units of all sides. split: each side
+has instances of its own."""
+
+
+Meeting = Literal["pairs", "together"]
+"""What must meet: every two tuples that can match, or all tuples of a combination on one instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +68,41 @@ class Region:
 
 @dataclass(frozen=True)
 class RoutingTable:
-    """Where tuples live. `origin` names the strategy and settings that made the initial table."""
+    """Where tuples live.
+
+    version     counts up with every change of table on a checkpoint
+    groups      how many groups of tuples it places: one for each side
+    origin      the strategy, with the settings that shaped the initial table
+    reach       which codes may match
+    layout      how the initial table hosted units on instances
+    program     the name of what instances do with the tuples (instance/program.py); a table is for one program
+    meeting     what that program needs to meet; the engine states it, as it states the reach
+    """
 
     version: int
     instances: int
-    sides: int
+    groups: int
     buckets: int
     regions: tuple[Region, ...]
     origin: str = ""
     reach: Reach = EQUAL
+    layout: Layout = "shared"
+    program: str = "direct"
+    meeting: Meeting = "pairs"
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
-        """The next version, or this very object if nothing changes."""
+        """The next version of the table, with these regions; this very object if they are the same."""
         return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
+
+    @property
+    def name(self) -> str:
+        """The name by which commits and masked runs refer to the table: its version and the digest of its content."""
+        return f"{self.version}-{self.digest}"
+
+    @property
+    def title(self) -> str:
+        """The table in a few words, for people."""
+        return f"{self.origin}/{self.layout} on {self.instances}"
 
     @property
     def ranged(self) -> bool:
@@ -77,8 +111,9 @@ class RoutingTable:
 
     @property
     def cells(self) -> int:
-        """The number of cells in which load is counted: buckets, then codes with a region of their own; of a ranged
-        table the elementary intervals, between any two neighbouring ends of its intervals."""
+        """The number of cells in which load is counted (see `cells_of` in place.py). They are the buckets and the codes
+        with a region of their own; in a ranged table the elementary intervals, which lie between neighbouring ends of
+        its intervals."""
         return self.buckets + len(self.compiled.key_codes) if not self.ranged else len(self.compiled.cuts) + 1
 
     @cached_property
@@ -93,9 +128,12 @@ class RoutingTable:
         return {
             "version": self.version,
             "instances": self.instances,
-            "sides": self.sides,
+            "groups": self.groups,
             "buckets": self.buckets,
             "origin": self.origin,
+            "layout": self.layout,
+            "program": self.program,
+            "meeting": self.meeting,
             **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
             "regions": [
                 {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
@@ -106,10 +144,13 @@ class RoutingTable:
     def from_json(cls, data: dict[str, Any]) -> RoutingTable:
         regions = tuple(Region(_takes(item), topology_from_json(item["topology"])) for item in data["regions"])
         reach = Reach(*data["reach"]) if "reach" in data else EQUAL
-        return cls(data["version"], data["instances"], data["sides"], data["buckets"], regions, data["origin"], reach)
+        return cls(
+            data["version"], data["instances"], data["groups"], data["buckets"], regions, data["origin"], reach,
+            data["layout"], data["program"], data["meeting"],
+        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travels to the tasks with its arrays compiled and its digest made."""
+        """A pickled table carries its compiled arrays and its digest, so that tasks need not make them again."""
         return {**self.__dict__, "compiled": self.compiled, "digest": self.digest}
 
 
@@ -130,14 +171,21 @@ def _takes(item: dict[str, Any]) -> Buckets | Keys | Ranges:
 
 
 class Compiled(NamedTuple):
-    """A table as arrays. Slot k of (region, side) starts at `slot_start[k] = (region * sides + side) << 32 | u`;
-    its targets are `instance[target[k]:target[k+1]]` with their roles. In a ranged table elementary interval e begins
-    at `cuts[e-1]`; regions `span_region[span[k]:span[k+1]]` take it on side s, with k = s * (len(cuts) + 1) + e.
-    `apart`: areas share no instance."""
+    """A table as arrays.
 
-    region_of_bucket: npt.NDArray[np.int64]
+    A cell c (see `cells_of`: the buckets, then the sorted `key_codes`) belongs to region `region_of_cell[c]`.
+
+    The slots of (region, group) are numbers `first_slot[i]` up to `first_slot[i+1]`, with i = region * groups + group.
+    Slot k starts at `slot_start[k] = i << 32 | u`. Its targets are `instance[target[k]:target[k+1]]`, with the roles at
+    the same places of `role`.
+
+    In a ranged table the elementary interval e begins at `cuts[e-1]`. On side s it is taken by the regions
+    `span_region[span[k]:span[k+1]]`, with k = s * (len(cuts) + 1) + e. `apart` says that no two areas share an
+    instance.
+    """
+
+    region_of_cell: npt.NDArray[np.int64]
     key_codes: npt.NDArray[np.int64]
-    key_regions: npt.NDArray[np.int64]
     slot_start: npt.NDArray[np.uint64]
     first_slot: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
@@ -163,18 +211,17 @@ def _compile(table: RoutingTable) -> Compiled:
         elif isinstance(region.takes, Keys):
             codes.extend(region.takes.codes)
             code_regions.extend([number] * len(region.takes.codes))
-        for side in range(table.sides):
-            key = (region.topology, side)
-            slots = slots_of.get(key) or slots_of.setdefault(key, region.topology.slots(side))
-            starts.extend(_bounds(number * table.sides + side, slots))
+        for group in range(table.groups):
+            key = (region.topology, group)
+            slots = slots_of.get(key) or slots_of.setdefault(key, region.topology.slots(group))
+            starts.extend(_bounds(number * table.groups + group, slots))
             targets.extend(slot.targets for slot in slots)
             first_slot.append(len(targets))
     order = np.argsort(np.array(codes, np.int64), kind="stable")
     flat = [target for slot in targets for target in slot]
     return Compiled(
-        region_of_bucket,
+        np.concatenate([region_of_bucket, np.array(code_regions, np.int64)[order]]),
         np.array(codes, np.int64)[order],
-        np.array(code_regions, np.int64)[order],
         np.array(starts, np.uint64),
         np.array(first_slot, np.int64),
         np.cumsum([0] + [len(slot) for slot in targets]).astype(np.int64),
@@ -186,9 +233,9 @@ def _compile(table: RoutingTable) -> Compiled:
 
 
 def _apart(table: RoutingTable) -> bool:
-    """Whether no two regions use the same instance: then no two send a tuple to one."""
+    """Whether no two areas use the same instance. Then a tuple never gets two messages for one instance."""
     used = [
-        {instance for side in range(table.sides) for slot in topology.slots(side) for instance, _ in slot.targets}
+        {instance for group in range(table.groups) for slot in topology.slots(group) for instance, _ in slot.targets}
         for topology in (region.topology for region in table.regions if isinstance(region.takes, Ranges))
     ]
     return len(set().union(*used)) == sum(map(len, used))
@@ -197,12 +244,13 @@ def _apart(table: RoutingTable) -> bool:
 def _compile_ranges(
     table: RoutingTable,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Alg. 3, step 1 of A-DSP as arrays: from a code to the areas that take it."""
+    """`cuts`, `span` and `span_region` of `Compiled`: step 1 of A-DSP's Alg. 3, from a code to the areas that take
+    it."""
     areas = [(n, region.takes) for n, region in enumerate(table.regions) if isinstance(region.takes, Ranges)]
     ends = {end for _, area in areas for side in (area.rows, area.columns) for end in (side.low, side.high)}
     cuts = sorted(end for end in ends if end is not None)
     span, regions = [0], []
-    for side in range(table.sides if areas else 0):
+    for side in range(table.groups if areas else 0):
         at: list[list[int]] = [[] for _ in range(len(cuts) + 1)]
         for number, area in areas:
             codes = area.side(side)
@@ -217,7 +265,8 @@ def _compile_ranges(
 
 
 def _bounds(index: int, slots: tuple[Slot, ...]) -> list[int]:
-    """Where each slot's share of `u` begins, below the (region, side) index. Integers: the same on every machine."""
+    """Where each slot begins: index << 32 | u, `index` being that of (region, group). Integers, so that every machine
+    agrees."""
     total = sum(slot.weight for slot in slots)
     begin, out = 0.0, []
     for slot in slots:

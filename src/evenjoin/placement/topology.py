@@ -1,7 +1,7 @@
-"""How the units of one region are laid out over instances.
+"""Topologies: how the units of one region lie on instances.
 
-Every topology says the same thing in its own words: for each side, the range of `u` is cut into *slots*, and a
-tuple whose `u` falls into a slot goes to the slot's targets, each an instance with a role.
+Every topology answers one question, `slots(side)`. It cuts the range of `u` into *slots*. A tuple of the side whose `u`
+falls into a slot goes to the slot's targets, each of which is an instance with a role.
 
     Biclique, R units on 0 and 1, S units on 2        Grid 2 x 2 over cells 0 1 / 2 3
       r: slot 1/2 -> store 0, probe 2                   r: slot 1/2 -> store+probe 0, 1     (a row)
@@ -11,7 +11,7 @@ tuple whose `u` falls into a slot goes to the slot's targets, each an instance w
 
 Invariant (decided by placement/check.py, for any topology): for each pair of slots of two sides exactly one
 instance stores the first and is probed by the second, and the other way round.
-Does not know which tuples it gets: that is the region's affair.
+Pure values. Not here: which tuples a topology gets, which its region says (table.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Role(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A share of the range of `u` and where its tuples go."""
+    """A part of the range of `u`, and where its tuples go. Its share is `weight` over the sum of the side's weights."""
 
     weight: float
     targets: tuple[tuple[int, Role], ...]
@@ -41,8 +41,8 @@ class Slot:
 class Biclique:
     """Each side has units; a tuple is stored on one unit of its side and probes every unit of the others.
 
-    `units[side]` are the instances that host the side's units. `weights[side]` are the shares of the units
-    (D-JB's split keys); absent means even.
+    `units[side]` are the instances that host the side's units. `weights[side]` are the shares of these units (D-JB's
+    split keys); None: all units have the same share.
     """
 
     units: tuple[tuple[int, ...], ...]
@@ -65,25 +65,26 @@ class Biclique:
 
 
 WHOLE = 2**32
-"""The range of `u`: widths of a division add up to it."""
+"""The size of the range of `u`. The widths of a division add up to it."""
 
 Division = tuple[tuple[int, int], ...]
-"""(line, width) of consecutive pieces of the range of `u`. A line may have several pieces: see start-point alignment in
-strategies/adsp/mapping.py."""
+"""Which line of a grid each part of the range of `u` belongs to: consecutive pieces as (line, width). A line may have
+several pieces (start-point alignment, strategies/adsp/mapping.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A matrix of cells: side 0 takes a row, side 1 a column, and both store and probe in every cell of it.
+    """A matrix of cells, each an instance. A tuple of side 0 takes a row, one of side 1 a column. It stores and probes
+    in every cell of its line.
 
     A *varietal* grid (A-DSP, Sec. 3.1, Fig. 4) has one more line, the adjustive one, of fewer cells (`extra`). If it is
-    a row, side 1 is the primary stream: its tuples are in a cell of each regular row and in one of the extra ones.
+    a row, side 1 is the primary stream: its tuples are in a cell of each regular row and in one of the extra cells.
 
         <1, 2, 1, row> over cells 0 1, extra 2       r: slot 0.72 -> 0, 1     s: slot 1/2 -> 0, 2
                                                         slot 0.28 -> 2           slot 1/2 -> 1, 2
 
-    `divisions` cut the range of `u` for the lines of side 0, the lines of side 1, and the primary stream over the extra
-    cells; an empty one is even. The adjustive line is the last line of its side.
+    `divisions` cut the range of `u` three times: for the lines of side 0, for the lines of side 1, and for the primary
+    stream over the extra cells. An empty division is even. The adjustive line is the last line of its side.
     """
 
     rows: int
@@ -95,14 +96,14 @@ class Grid:
 
     @property
     def primary(self) -> int:
-        """The side whose tuples are spread over the extra cells; it has regular lines only."""
+        """The side whose tuples are spread over the extra cells. It has regular lines only."""
         return 1 if self.along == "row" else 0
 
     def lines(self, side: int) -> int:
         return (self.rows, self.columns)[side] + (1 if self.extra and side != self.primary else 0)
 
     def division(self, part: int) -> Division:
-        """Of side 0, side 1 or (2) the primary stream over the extra cells."""
+        """The division for side 0, for side 1, or (2) for the primary stream over the extra cells."""
         return self.divisions[part] or even_division(len(self.extra) if part == 2 else self.lines(part))
 
     def slots(self, side: int) -> tuple[Slot, ...]:
@@ -133,13 +134,13 @@ class Grid:
 
 
 def even_division(lines: int) -> Division:
-    """Every line one piece, all of a size (but for the remainder of an integer division)."""
+    """One piece for each line, all of the same width but for the remainder of the integer division."""
     cuts = [i * WHOLE // lines for i in range(lines + 1)]
     return tuple((i, cuts[i + 1] - cuts[i]) for i in range(lines))
 
 
 def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
-    """Pieces on which both divisions are constant: (width, line of one, line of two)."""
+    """The pieces that both divisions make together, in order: (width, line of `one`, line of `two`)."""
     out: list[tuple[int, int, int]] = []
     mine, theirs = [list(piece) for piece in one], [list(piece) for piece in two]
     while mine and theirs:
@@ -175,7 +176,7 @@ def topology_from_json(data: dict[str, Any]) -> Topology:
 
 
 def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
-    """Messages for the same instance become one: their roles are OR-ed."""
+    """The same targets with each instance once; its roles are OR-ed."""
     roles: dict[int, Role] = {}
     for instance, role in targets:
         roles[instance] = roles.get(instance, Role(0)) | role

@@ -1,18 +1,21 @@
 """Dispatch: rows of one side -> tuples with code, time and position -> one piece per instance.
 
-    filter -> event time -> windows -> late? -> key code -> u -> place -> scatter
+    event time -> filter -> windows -> late? -> key code -> u -> place -> a piece for each instance
 
-Both runtimes run this same class, one object per dispatch task and batch. Pure but for its running ordinal: the same
-rows in the same order give the same pieces, so a task that is retried sends what it sent before.
-A tuple that can match nothing (its own filter fails, a NULL key under `=`, no time in a bounded join) is counted and
-dropped here. A late one is dropped, kept or set aside, as the join's `late` says.
+Both runtimes use this class, with one object per dispatch task and batch. The same rows in the same order give the same
+pieces, so a task that is retried sends what it sent before. The only thing an object remembers is how many tuples it
+has sent, which makes positions differ.
+
+A row that can match nothing is counted as unmatchable and dropped: its side's filter fails, its key is NULL under `=`,
+or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says.
+Not here: what an instance does with its piece (instance/batch.py), and how pieces travel (the runtimes).
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.errors import TableError
+from evenjoin.instance.program import program_of
+from evenjoin.instance.work import Work
 from evenjoin.kernels.hashing import I64, Codes, positions
-from evenjoin.kernels.scatter import scatter
 from evenjoin.load.receipt import Intake
 from evenjoin.load.samples import sample_of
-from evenjoin.placement.place import place
+from evenjoin.placement.place import At, place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.state.layout import Layout
 
 Piece = tuple[int, pa.RecordBatch]
-"""(instance, its tuples)"""
+"""(instance, the tuples for it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Dispatched:
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows on their way: arrays of one length."""
+    """Rows of one side on their way through dispatch: columns by qualified name, and times. Arrays of one length."""
 
     columns: dict[str, pa.Array]
     times: I64 | None
@@ -63,26 +66,26 @@ class _Rows:
 
 
 class Dispatcher:
-    """Dispatches the rows that one task reads of one batch. `stream` tells apart all tasks of all batches: equal rows
-    at the same place of two batches must not share a position, or a hot key that trickles in is never spread."""
+    """Dispatches the rows that one task reads of one batch.
 
-    def __init__(
-        self, spec: JoinSpec, layouts: tuple[Layout, ...], table: RoutingTable, watermark: int | None, stream: int,
-        sampling: Literal["none", "codes"] = "none",
-    ) -> None:  # fmt: skip
-        if not suits(spec, table):
-            raise TableError(f"{table.origin}: tuples with unequal keys can match, but not all regions meet")
-        self._spec, self._layouts, self._table = spec, layouts, table
-        self._watermark, self._stream, self._sampling = watermark, stream, sampling
+    Positions depend on the batch and on the task. Otherwise equal rows at the same place of two batches would share a
+    position, and a hot key that sends one row a batch would never be spread.
+    """
+
+    def __init__(self, work: Work, watermark: int | None, task: int) -> None:
+        if not suits(work.spec, work.table):
+            raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
+        self._spec, self._schemas, self._table = work.spec, work.schemas, work.table
+        self._watermark, self._stream, self._sampling = watermark, (work.batch << 20) + task, work.sampling
         self._ordinal = 0
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
-        """Send these rows of a side. Columns are the side's own names."""
+        """Dispatch some rows of a side. `data` has the columns that the join reads, under the side's own names."""
         spec, alias = self._spec.sides[side], self._spec.sides[side].alias
         total = data.num_rows
         if total == 0:
             return Dispatched([], None, Intake())
-        rows = _Rows({f"{alias}.{name}": data.column(name) for name in self._spec.read_columns(side)}, None)
+        rows = _Rows({f"{alias}.{name}": data.column(name) for name in data.schema.names}, None)
         latest, timeless = self._read_times(side, rows)
         if spec.filter is not None:
             passed = pc.fill_null(spec.filter.evaluate(rows.columns, total), False)
@@ -101,7 +104,8 @@ class Dispatcher:
         return Dispatched(pieces, late if self._spec.late == "side" and late_rows else None, intake)
 
     def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:
-        """Fill in the times; the latest event time; which rows cannot match because they have none."""
+        """Fill in `rows.times`. Returns the latest event time, and which rows cannot match because they have no
+        time."""
         spec = self._spec.sides[side]
         nowhere = np.zeros(len(rows), np.bool_)
         if spec.order is None:
@@ -111,13 +115,13 @@ class Dispatcher:
             missing = np.asarray(times.is_null())
             latest = pc.max(times).as_py()
             rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
-            bounded = self._spec.window is not None or self._spec.low is not None or self._spec.high is not None
-            return (latest if spec.event_time else None), missing if bounded else nowhere
+            return (latest if spec.event_time else None), missing if self._spec.bounded(side) else nowhere
         rows.times = np.asarray(times, dtype=np.int64)
         return (int(rows.times.max()) if spec.event_time else None), nowhere
 
     def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, pa.RecordBatch | None]:
-        """Rows that are in time, once per window they belong to, and the late ones (late in all their windows)."""
+        """The rows that are in time, once for each window they belong to; and the late rows, which are late in all
+        their windows."""
         count = len(rows)
         sources = np.arange(count)
         if self._spec.window is not None and rows.times is not None:
@@ -141,30 +145,29 @@ class Dispatcher:
         return windowed.keep(~late), dropped.filter(pa.array(~in_time))
 
     def _codes(self, side: int, rows: _Rows) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
-        codec = self._layouts[side].codec
-        if not self._spec.sides[side].keys and rows.times is not None and self._spec.window is not None:
+        index = self._spec.sides[side].index
+        if index.is_window and rows.times is not None:
             return rows.times, None
-        keys = [_contiguous(key.evaluate(rows.columns, len(rows))) for key in self._spec.sides[side].keys]
-        return codec.encode(keys, len(rows))
+        keys = [_contiguous(key.evaluate(rows.columns, len(rows))) for key in index.exprs]
+        return self._schemas[side].codec.encode(keys, len(rows))
 
     def _send(self, side: int, rows: _Rows, codes: Codes) -> list[Piece]:
         count = len(codes)
         if count == 0:
             return []
-        layout, times = self._layouts[side], rows.times
+        schema, times = self._schemas[side], rows.times
         u = positions(codes, times, side, self._ordinal, self._stream)
         self._ordinal += count
-        where = place(self._table, side, codes, u)
-        out = scatter(where.row, where.instance, where.role, self._table.instances)
+        out = place(self._table, side, At(codes, u)).by_instance(self._table.instances)
         picked = pa.array(out.rows)
         arrays: list[pa.Array] = [pa.array(codes[out.rows])]
-        if layout.timed == "timed":
+        if schema.timed == "timed":
             assert times is not None
             arrays.append(pa.array(times[out.rows]))
         arrays.append(pa.array(u[out.rows]))
-        for field in layout.stored:
-            arrays.append(pc.take(rows.columns[f"{layout.alias}.{field.name}"], picked, boundscheck=False))
-        batch = pa.RecordBatch.from_arrays([*arrays, pa.array(out.roles)], schema=layout.wire)
+        for field in schema.stored:
+            arrays.append(pc.take(rows.columns[f"{schema.alias}.{field.name}"], picked, boundscheck=False))
+        batch = pa.RecordBatch.from_arrays([*arrays, pa.array(out.roles)], schema=schema.wire)
         return [
             (int(instance), batch.slice(start, stop - start))
             for instance, start, stop in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
@@ -172,23 +175,22 @@ class Dispatcher:
 
 
 def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:
-    """A strategy's table, told which codes may match: what may separate them is the condition's to say."""
-    return replace(table, reach=Reach(*spec.reach))
+    """A strategy's table with the reach of the condition and the meeting of its program: what may match and what must
+    meet is not the strategy's to decide."""
+    return replace(table, reach=Reach(*spec.reach), meeting=program_of(spec, table.program).meeting)
 
 
 def suits(spec: JoinSpec, table: RoutingTable) -> bool:
-    """Whether tuples that can match meet: equal codes always do; others if one region takes all, or if the table was
-    made (and checked) for the codes that this condition reaches."""
+    """Whether the table brings together all codes that can match under this condition.
+
+    It does if only equal codes can match, if one region takes everything, or if the table was made (and checked) for
+    the reach of this condition.
+    """
     return spec.equal_codes or len(table.regions) == 1 or table.reach == Reach(*spec.reach)
 
 
-def stream_of(batch: int, task: int) -> int:
-    """A number of its own for each dispatch task of each batch, the same on a replay."""
-    return (batch << 20) + task
-
-
 def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:
-    """Each time's windows [start, start + size): row numbers and window starts, starts multiples of `slide`."""
+    """The windows [start, start + size) of each time, as row numbers and starts. Starts are multiples of `slide`."""
     last = np.floor_divide(times, slide) * slide
     rows, starts = [], []
     for back in range(-(-size // slide)):

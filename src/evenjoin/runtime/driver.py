@@ -4,81 +4,67 @@
     2  start from the last commit
     3  it named a new table?  migrate
     4  dispatch, join, sink                       (the runtime's part)
-    5  read the receipts; run instances that left none
+    5  read the receipts; run instances that left none; deliver late rows
     6  commit: the batch is final
     7  collect garbage
 
-A crash before 6 leaves the last commit untouched and the batch is replayed from the source; a crash after it finds
-the batch done. Decisions (the watermark, the table to use next) are taken at 6 and recorded, so a replay cannot
-take others. The driver owns time, budget and safety; planners only suggest, and `check` has the last word.
+Guarantee: a crash before 6 leaves the last commit untouched, and the batch is replayed from the source. A crash after
+it finds the batch done. Decisions (the watermark, the table to use next) are taken at 6 and are part of the commit, so
+a later start cannot take others.
+Not guaranteed: that a sink or a late output is called once. It is called again, with the same batch number, when a
+batch is replayed.
+
+The driver keeps files, locks and the order of steps. What a batch makes of the last commit is decided in advance.py.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
-from evenjoin.commit.log import Commit, CommitLog, Watermark, advanced, checked, read_checked
+from evenjoin.commit.identity import check_ours, claim
+from evenjoin.commit.log import Commit, CommitLog, Watermark
 from evenjoin.commit.owner import Owner
-from evenjoin.errors import CheckpointMismatchError, EvenJoinError, ReceiptError, StateCorruptionError
+from evenjoin.errors import EvenJoinError, ReceiptError, StateCorruptionError
+from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
-from evenjoin.instance.two_way import Work, no_step
+from evenjoin.instance.program import Program, program_of
+from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, fold, sampled, stored_under
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
+from evenjoin.runtime.advance import Clocks, advance, migrated
 from evenjoin.runtime.dispatch import stated
-from evenjoin.runtime.rebalance import Guards, decide
+from evenjoin.runtime.settings import Settings
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
-from evenjoin.state.layout import layouts
 from evenjoin.state.manifest import Manifest
-from evenjoin.strategies.base import Layout, Strategy
-
-NOTHING_STORED = Manifest()
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How to run a join; may differ from one start to the next on the same checkpoint."""
-
-    strategy: Strategy
-    instances: int
-    layout: Layout = "shared"
-    idle_timeout: float | None = None
-    sub_window: int | None = None
-    merge_budget: int = 1_000_000
-    pair_limit: int = 1 << 17
-    guards: Guards = field(default_factory=Guards)
-    track: int = 0
-    redact_keys: bool = False
-    elastic: bool = False
-    now: Callable[[], float] = time.time
-    step: Callable[[str, int], None] = no_step
-    worker_step: Callable[[str, int], None] = no_step
+from evenjoin.state.tuples import TupleSchema, tuple_schemas
 
 
 class Runtime(Protocol):
     """What the loop needs from where it runs."""
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        """Dispatch, join and sink one batch; instances leave receipts."""
+        """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt."""
 
-    def finish(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
-        """Run instances whose results nobody took, for their state's sake."""
+    def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
+        """Run the instances that left no receipt because nobody took their results. Their state is needed all the
+        same."""
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]: ...
 
     def late(self, files: Sequence[str], batch: int) -> None:
-        """Deliver late rows to their side output."""
+        """Deliver the late rows in these files to the user's side output."""
 
 
 @dataclass(slots=True)
 class Driver:
-    """Runs the batches of one join on one checkpoint folder. `close` releases it."""
+    """Runs the batches of one join on one checkpoint folder. It holds the folder until `close`."""
 
     spec: JoinSpec
     settings: Settings
@@ -86,16 +72,21 @@ class Driver:
     log: CommitLog = field(init=False)
     last: Commit | None = field(init=False)
     _owner: Owner = field(init=False)
+    _schemas: tuple[TupleSchema, ...] = field(init=False)
+    _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
-    _saved: set[str] = field(init=False, default_factory=set)
+    _started: float = field(init=False)
     _begun: int | None = field(init=False, default=None)
     _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.log = CommitLog(self.folder)
+        self._schemas = tuple_schemas(self.spec)
+        self._started = self.settings.now()
+        check_ours(self.folder)
         self._owner = Owner(self.folder)
         try:
-            self._check_join()
+            claim(self.folder, self.spec.fingerprint())
             self.last = self.log.latest()
             self._check_commits()
             self._sweep()
@@ -108,22 +99,19 @@ class Driver:
         self._closed = True
 
     def run(self, batch: int, runtime: Runtime) -> Commit:
-        """Process one batch, once."""
-        step, started = self.settings.step, time.perf_counter()
+        """Process one batch and return its commit. If a batch as late as this was committed before, nothing is done."""
+        step, started = self.settings.step or _no_step, time.perf_counter()
         if self._closed:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
         if self.last is not None and self.last.batch >= batch:  # 1
             return self.last
         self._check_follows(batch)
         step("begin", batch)
-        before = self.last  # 2
-        table = self.next_table()
-        manifest = before.manifest if before else NOTHING_STORED
-        mark = before.watermark if before else Watermark()
+        before, table = self.last, self.next_table()  # 2
+        manifest, mark = (before.manifest, before.watermark) if before else (Manifest(), Watermark())
         migration = None
-        if before is not None and before.table != self._name(table):  # 3
-            work = self._work(batch, self.table_named(before.table), manifest)
-            manifest, migration = self._migrate(work, table, runtime)
+        if before is not None and before.table != table.name:  # 3
+            manifest, migration = self._migrate(before, batch, table, runtime)
             step("migrated", batch)
         work = self._work(batch, table, manifest)
         runtime.execute(work, mark.value)  # 4
@@ -133,19 +121,23 @@ class Driver:
         late = [name for receipt in receipts for name in receipt.late_files]
         if late:
             runtime.late(late, batch)
-        commit = self._commit(table, manifest, mark, receipts, migration)  # 6
-        commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
+        clocks = Clocks(self.settings.now(), self._started, time.perf_counter)
+        commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
+        self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
-        self.log.append(commit)
+        commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
+        self.log.append(commit, [table, after])
         self.last, self._begun = commit, None
         step("committed", batch)
-        self._collect(before, commit)  # 7
+        with suppress(OSError):  # the batch is final; what cannot be deleted now goes at the next start
+            self._collect(before, commit)  # 7
         step("collected", batch)
         return commit
 
     def next_table(self) -> RoutingTable:
-        """The table of the next batch: the one decided on, unless the user now asks for another strategy or size."""
-        if self.last is not None and self.last.asked == self._asked:
+        """The table of the next batch: the one that the last commit decided on, unless the user now asks for another
+        strategy, size or layout."""
+        if self.last is not None and self.last.asked == self.settings.asked:
             return self.table_named(self.last.next_table)
         settings = self.settings
         initial = settings.strategy.initial(settings.instances, len(self.spec.sides), settings.layout)
@@ -154,58 +146,51 @@ class Driver:
             return initial
         return replace(initial, version=self.table_named(self.last.next_table).version + 1)
 
-    @property
-    def _asked(self) -> str:
-        size = "auto" if self.settings.elastic else self.settings.instances
-        return f"{self.settings.strategy.origin} on {size}, {self.settings.layout}"
-
     def table_named(self, name: str) -> RoutingTable:
         if name not in self._tables:
             self._tables[name] = self.log.read_table(name)
         return self._tables[name]
 
-    def _name(self, table: RoutingTable) -> str:
-        name = f"{table.version}-{table.digest}"
-        self._tables[name] = table
-        return name
+    def _program(self, name: str) -> tuple[Program, tuple[int | None, ...]]:
+        """The program of this name, and the widths of the sub-windows of its stores. Made once."""
+        if name not in self._programs:
+            program = program_of(self.spec, name)
+            self._programs[name] = program, sub_window_widths(self.spec, program, self.settings.sub_window)
+        return self._programs[name]
 
     def _work(self, batch: int, table: RoutingTable, manifest: Manifest) -> Work:
         settings = self.settings
-        masks = {run.mask: self.table_named(run.mask) for _, _, run in manifest if run.mask is not None}
+        program, sub_windows = self._program(table.program)
+        tracked = max(settings.strategy.tracked, settings.track)
         return Work(
-            self.spec, layouts(self.spec), batch, table, masks, dict(manifest.runs),
-            sub_window_widths(self.spec, settings.sub_window), settings.merge_budget, settings.pair_limit,
-            max(settings.strategy.tracked, settings.track), settings.redact_keys, settings.worker_step,
-        )  # fmt: skip
+            spec=self.spec,
+            program=program,
+            schemas=self._schemas,
+            batch=batch,
+            table=table,
+            masks={run.mask: self.table_named(run.mask) for _, _, run in manifest if run.mask is not None},
+            runs=manifest.runs,
+            sub_windows=sub_windows,
+            merge_budget=settings.merge_budget,
+            pair_limit=settings.pair_limit,
+            tracked=tracked,
+            sampling="codes" if tracked else "none",
+            redact=settings.redact_keys,
+            step=settings.worker_step,
+        )
 
-    def _migrate(self, work: Work, new: RoutingTable, runtime: Runtime) -> tuple[Manifest, dict[str, Any]]:
+    def _migrate(self, last: Commit, batch: int, new: RoutingTable, runtime: Runtime) -> tuple[Manifest, Migration]:
         started = time.perf_counter()
-        manifest = Manifest(work.runs)
+        self._tables[new.name] = new  # masked runs refer to it by name
+        work = self._work(batch, self.table_named(last.table), last.manifest)
         donors = runtime.migrate(work, new)
-        for donor in donors:
-            for side, runs in donor.gone.items():
-                manifest = manifest.changed((donor.instance, side), runs, ())
-        for donor in donors:
-            for place, runs in donor.come.items():
-                manifest = manifest.changed(place, (), runs)
-        self._name(new)
-        decided = self.last.planner if self.last and self.last.planner.get("verdict") == "rebalance" else {}
-        return manifest, {
-            "why": "imbalance" if decided else "asked for",
-            "from": f"{work.table.origin} on {work.table.instances}",
-            "to": f"{new.origin} on {new.instances}",
-            "imbalance_before": decided.get("imbalance"),
-            "imbalance_forecast": decided.get("forecast"),
-            "planner_ms": decided.get("planner_ms"),
-            "forecast_tuples": decided.get("moves"),
-            "tuples": sum(donor.tuples for donor in donors),
-            "bytes": sum(donor.bytes for donor in donors),
-            "pause_ms": round((time.perf_counter() - started) * 1000, 3),
-        }
+        pause_ms = round((time.perf_counter() - started) * 1000, 3)
+        return migrated(last, work, new, donors, pause_ms, self.settings.asked)
 
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
-        """One receipt per instance. A user's function may have left some instances unread: they are run now."""
-        for attempt in ("as executed", "finished"):
+        """One receipt per instance. A user's function may not have read the results of all instances: those are run
+        now."""
+        for attempt in ("as executed", "completed"):
             found: dict[int, Receipt] = {}
             for name in self.folder.names(f"receipts/{work.batch}"):
                 receipt = Receipt.from_bytes(self.folder.load(f"receipts/{work.batch}/{name}").to_pybytes())
@@ -214,61 +199,12 @@ class Driver:
             if not missing:
                 return [found[i] for i in range(work.table.instances)]
             if attempt == "as executed":
-                runtime.finish(work, watermark, missing)
+                runtime.complete(work, watermark, missing)
         raise ReceiptError(f"batch {work.batch}: instances {missing} left no receipt; the batch will be replayed")
 
-    def _commit(
-        self, table: RoutingTable, manifest: Manifest, mark: Watermark, receipts: Sequence[Receipt],
-        migration: dict[str, Any] | None,
-    ) -> Commit:  # fmt: skip
-        sides = range(len(self.spec.sides))
-        for receipt in receipts:
-            for side in sides:
-                place = receipt.instance, side
-                manifest = manifest.changed(place, receipt.merged[side], receipt.sealed[side])
-        report = fold(receipts, manifest, len(sides), self.last.report if self.last else None)
-        mark = advanced(
-            mark, tuple(i.latest for i in report.intake), tuple(i.rows for i in report.intake),
-            tuple(side.delay for side in self.spec.sides), self.spec.watermark_policy,
-            self.settings.now(), self.settings.idle_timeout,
-        )  # fmt: skip
-        manifest, expired = manifest.expired(tuple(side.horizon for side in self.spec.sides), mark.value)
-        report = replace(stored_under(report, manifest), expired=expired)
-        report = sampled(report, receipts, self.last.report if self.last else None)
-        decision = decide(
-            self.settings.strategy, report, table, self.settings.guards, self._rebalanced(), time.perf_counter
-        )  # fmt: skip
-        after = decision.table
-        if migration is not None:
-            migration["imbalance_after"] = decision.note["imbalance"]
-            migration["busy_after"] = round(report.imbalance, 4)
-        for one in (table, after):
-            if self._name(one) not in self._saved:
-                self._saved.add(self.log.save_table(one))
-        return Commit(
-            receipts[0].batch, self._name(table), self._name(after), manifest, mark, report, self._asked,
-            migration=migration, totals=_totals(self.last, report), planner=decision.note,
-        )  # fmt: skip
-
-    def _rebalanced(self) -> int | None:
-        return self.last.planner.get("rebalanced") if self.last else None
-
-    def _check_join(self) -> None:
-        """The checkpoint belongs to this join, or to nobody yet."""
-        mine = self.spec.fingerprint()
-        if self.folder.create("join.json", checked(mine)):
-            return
-        theirs = read_checked(self.folder, "join.json")
-        different = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
-        if different:
-            lines = [f"  {n}: checkpoint has {theirs.get(n)!r}, this join has {mine.get(n)!r}" for n in different]
-            raise CheckpointMismatchError(
-                "the checkpoint belongs to another join; use a new checkpoint folder or the original join\n"
-                + "\n".join(lines)
-            )
-
     def _check_commits(self) -> None:
-        """A crash leaves the files of one batch without a commit, never those of several."""
+        """Refuse a checkpoint whose commits were lost. A crash leaves the files of one batch without a commit, never
+        those of several batches."""
         batches = self.folder.names("segments") if self.last is None else []
         if len(batches) > 1:
             raise StateCorruptionError(
@@ -277,7 +213,8 @@ class Driver:
             )
 
     def _check_follows(self, batch: int) -> None:
-        """Nothing between the last commit and this batch; and if this is another try, nothing of the one before."""
+        """Refuse a batch that does not follow the last commit. If this is another try of a batch, delete the files of
+        the try before."""
         if self.last is not None and batch > self.last.batch + 1:
             raise StateCorruptionError(
                 f"commits/{self.last.batch + 1} is missing: the last commit is batch {self.last.batch}, and batch "
@@ -289,7 +226,8 @@ class Driver:
         self._begun = batch
 
     def _collect(self, before: Commit | None, commit: Commit) -> None:
-        """Delete what this commit retired: runs no longer named, other attempts' files, the receipts."""
+        """Delete what this commit made useless: segments no longer named, files of other attempts, receipts, late
+        rows."""
         live = commit.manifest.files
         retired = (before.manifest.files if before else set()) - live
         folder = f"segments/{commit.batch}"
@@ -300,10 +238,9 @@ class Driver:
             self.folder.delete_folder(empty)
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
-        self.log.trim()
 
     def _sweep(self) -> None:
-        """At start: everything the last commit does not name is garbage of a crash."""
+        """At the start, delete what a crash left behind: everything that the last commit does not name."""
         live = self.last.manifest.files if self.last else set()
         for batch in self.folder.names("segments"):
             names = {f"segments/{batch}/{name}" for name in self.folder.names(f"segments/{batch}")}
@@ -315,19 +252,5 @@ class Driver:
             self.folder.delete_folder(folder)
 
 
-def sub_window_widths(spec: JoinSpec, asked: int | None) -> tuple[int | None, ...]:
-    """Width of the sub-windows of each side whose tuples expire: a quarter of what it must keep."""
-    span = (spec.high or 0) - (spec.low or 0) if spec.window is None else spec.window[0] * 4
-    delay = max((side.delay or 0 for side in spec.sides), default=0)
-    width = asked or max(span // 4, delay // 4, 1)
-    return tuple(None if side.horizon is None else width for side in spec.sides)
-
-
-def _totals(last: Commit | None, report: LoadReport) -> dict[str, Any]:
-    before = last.totals if last else {}
-    out: dict[str, Any] = {"results": before.get("results", 0) + report.matches}
-    for name in ("rows", "late", "unmatchable"):
-        old = before.get(name) or [0] * len(report.intake)
-        out[name] = [a + getattr(i, name) for a, i in zip(old, report.intake, strict=True)]
-    out["expired"] = before.get("expired", 0) + report.expired
-    return out
+def _no_step(name: str, batch: int) -> None:
+    """Does nothing. Tests pass a function of their own instead, which crashes at a chosen step."""

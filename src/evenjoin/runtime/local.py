@@ -1,12 +1,16 @@
 """The embedded engine: the same specs, tables, instances, state and commits in this process, without Spark.
 
-One call of `process` is one micro-batch. State lives in memory, or in a folder with `checkpoint=`, from which a new
-object goes on where the last one stopped: batches are numbered, and a batch that was committed is not joined again.
+One call of `process` is one micro-batch. Its instances run one after the other.
+
+Guarantee: batches are numbered, and a batch that was committed is not joined again. State lives in memory, or in the
+folder `checkpoint=`, from which a new object goes on where the last one stopped.
+Not here: reading streams. The caller brings the rows of each batch.
 """
 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,19 +19,20 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from evenjoin.errors import SpecError
-from evenjoin.instance.emit import output_schema
+from evenjoin.events import Migration, Progress
+from evenjoin.instance.batch import join_batch
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
-from evenjoin.instance.two_way import Arrivals, Work, join_batch
-from evenjoin.load.receipt import Intake
+from evenjoin.instance.work import Arrivals, Work
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.dispatch import Dispatcher, stream_of
-from evenjoin.runtime.driver import Driver, Settings
+from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.driver import Driver
+from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder, MemoryFolder, open_folder
-from evenjoin.state.layout import layouts
 from evenjoin.state.segment import Segments
+from evenjoin.state.tuples import tuple_schemas
 
 LateOutput = Callable[[pa.Table, str, int], None]
 """Called with (late rows, alias, batch number)."""
@@ -36,7 +41,7 @@ Sink = Callable[[pa.Table, int], None]
 
 
 class LocalJoin:
-    """A running join. See `evenjoin.local`."""
+    """A running join. Made by `evenjoin.local`."""
 
     def __init__(
         self,
@@ -46,19 +51,22 @@ class LocalJoin:
         late: LateOutput | str | os.PathLike[str] | None,
     ) -> None:
         folder: Folder = MemoryFolder() if checkpoint is None else open_folder(checkpoint)
+        check_apart(late, folder)
         self._driver = Driver(spec, settings, folder)
         self._late = late
         self._spec = spec
-        self.schema = output_schema(spec)
-        self._segments = Segments(folder, layouts(spec))
+        self.schema = spec.schema
+        self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
+        self._segments = Segments(folder, tuple_schemas(spec))
 
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None
     ) -> pa.Table:
         """Join one micro-batch: rows by alias (a side may be missing). Returns the new results.
 
-        For exactly-once output over crashes number the batches and give a `sink`: it is called with (results,
-        batch) before the batch is committed, and a batch that was committed is not joined again.
+        For exactly-once output over crashes number the batches and give a `sink`. It is called with (results, batch)
+        before the batch is committed. After a crash it may be called again with the same number, so it should replace
+        what it wrote for that number. A batch that was committed is not joined again: its results are not returned.
         """
         aliases = [side.alias for side in self._spec.sides]
         if not isinstance(data, Mapping):
@@ -67,8 +75,8 @@ class LocalJoin:
         if unknown:
             raise SpecError(f"unknown alias {sorted(unknown)[0]!r}; the join has {', '.join(aliases)}")
         sides = [
-            _rows(data.get(side.alias), side.schema, self._spec.read_columns(number), side.alias)
-            for number, side in enumerate(self._spec.sides)
+            _rows(data.get(side.alias), side.schema, columns, side.alias)
+            for side, columns in zip(self._spec.sides, self._read, strict=True)
         ]
         run = _Batch(self._driver.folder, self._segments, sides, self, sink)
         self._driver.run(self.batch if batch is None else batch, run)
@@ -76,32 +84,32 @@ class LocalJoin:
 
     @property
     def batch(self) -> int:
-        """Number of the next micro-batch."""
+        """The number of the next micro-batch."""
         return 0 if self._driver.last is None else self._driver.last.batch + 1
 
     def finish(self) -> pa.Table:
-        """The input is over: what is still open is decided. An inner join has nothing left to say."""
+        """The input is over: close the join. Returns what is left to emit, which for an inner join is nothing."""
         self.close()
         return self.schema.empty_table()
 
     def load(self) -> LoadReport | None:
-        """The load of every instance in the last batch."""
+        """The load of every instance in the last batch; None before the first."""
         return self._driver.last.report if self._driver.last else None
 
     def table(self) -> RoutingTable:
-        """The routing table in force for the next batch."""
+        """The routing table that the next batch will use."""
         return self._driver.next_table()
 
-    def migrations(self) -> list[dict[str, Any]]:
-        """Every migration so far, oldest first."""
+    def migrations(self) -> list[Migration]:
+        """The migrations of the batches whose commits are still kept (the last 512), oldest first."""
         return migrations(self._driver)
 
-    def progress(self) -> dict[str, Any]:
-        """Counters of the last batch and in total."""
+    def progress(self) -> Progress | None:
+        """Counts of the last batch and since the first one; None before the first batch."""
         return progress(self._driver)
 
     def deliver_late(self, rows: pa.Table, side: int, batch: int) -> None:
-        """Late rows to where `late=` says."""
+        """Hand late rows to where `late=` says: a function, or a folder of parquet files."""
         alias = self._spec.sides[side].alias
         if callable(self._late):
             self._late(rows, alias, batch)
@@ -121,7 +129,7 @@ class LocalJoin:
 
 
 class _Batch:
-    """The runtime of one local batch: instances run one after the other."""
+    """The runtime of one local batch (see `Runtime` in driver.py)."""
 
     def __init__(
         self, folder: Folder, segments: Segments, sides: Sequence[pa.RecordBatch], join: LocalJoin, sink: Sink | None
@@ -131,38 +139,41 @@ class _Batch:
         self.results: pa.Table | None = None
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        instances = [Arrivals.empty(len(self._sides)) for _ in range(work.table.instances)]
-        dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, 0), work.sampling)
-        intakes: list[Intake] = []
-        for side, rows in enumerate(self._sides):
-            sent = dispatcher.dispatch(side, rows)
-            for instance, piece in sent.pieces:
-                instances[instance].tuples[side].append(piece)
-            if sent.late is not None:
-                instances[0].late[side].append(sent.late)
-            intakes.append(sent.intake)
-        instances[0].intake.append(tuple(intakes))
+        dispatcher = Dispatcher(work, watermark, task=0)
+        sent = [dispatcher.dispatch(side, rows) for side, rows in enumerate(self._sides)]
+        instances = [Arrivals() for _ in range(work.table.instances)]
+        for side, dispatched in enumerate(sent):
+            for instance, piece in dispatched.pieces:
+                instances[instance].tuples.setdefault(side, []).append(piece)
+            if dispatched.late is not None:
+                instances[0].late[side] = [dispatched.late]
+        instances[0].intake.append(tuple(dispatched.intake for dispatched in sent))
         results: list[pa.RecordBatch] = []
         for number, arrivals in enumerate(instances):
-            results += join_batch(work, number, arrivals, self._folder, self._segments)
+            results += join_batch(work, number, arrivals, self._folder, self._segments, new_attempt())
         self.results = pa.Table.from_batches(results, self._join.schema)
         if self._sink is not None:
             self._sink(self.results, work.batch)
 
-    def finish(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
+    def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         raise AssertionError("every local instance runs in execute")
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
         donors = range(work.table.instances)
-        return [migrate_instance(work, new, donor, self._folder, self._segments) for donor in donors]
+        return [migrate_instance(work, new, donor, self._folder, self._segments, new_attempt()) for donor in donors]
 
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
             self._join.deliver_late(rows, side, batch)
 
 
+def new_attempt() -> str:
+    """A new name for one execution of an instance. It is part of the names of the files written."""
+    return uuid.uuid4().hex[:12]
+
+
 def _rows(data: Any, schema: pa.Schema, columns: Sequence[str], alias: str) -> pa.RecordBatch:
-    """The columns the join needs, as one batch of the declared types."""
+    """The columns that the join reads, as one batch of the declared types. SpecError if the data does not fit."""
     wanted = pa.schema([schema.field(name) for name in columns])
     if data is None:
         return pa.RecordBatch.from_pylist([], wanted)
@@ -186,31 +197,27 @@ def _rows(data: Any, schema: pa.Schema, columns: Sequence[str], alias: str) -> p
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    """Text is never taken for a number or the other way round, although Arrow would cast it."""
+    """Whether a type is text. Text is never taken for a number or the other way round, although Arrow would cast it."""
     type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
-def migrations(driver: Driver) -> list[dict[str, Any]]:
-    out = []
-    for batch in driver.log.batches():
-        commit = driver.log.read(batch)
-        if commit.migration is not None:
-            out.append({"batch": batch, **commit.migration})
-    return out
+def migrations(driver: Driver) -> list[Migration]:
+    commits = map(driver.log.read, driver.log.batches())
+    return [commit.migration for commit in commits if commit.migration is not None]
 
 
-def progress(driver: Driver) -> dict[str, Any]:
+def progress(driver: Driver) -> Progress | None:
     last = driver.last
     if last is None or last.report is None:
-        return {}
-    return {
-        "batch": last.batch,
-        "watermark": last.watermark.value,
-        "results": last.report.matches,
-        "late": [intake.late for intake in last.report.intake],
-        "imbalance": round(last.report.imbalance, 3),
-        "stored": [sum(load.stored[s] for load in last.report.instances) for s in range(len(last.report.intake))],
-        "duration_ms": last.duration_ms,
-        "total": last.totals,
-    }
+        return None
+    return Progress(
+        last.batch,
+        last.watermark.value,
+        results=last.report.matches,
+        late=tuple(intake.late for intake in last.report.intake),
+        imbalance=round(last.report.imbalance, 3),
+        stored=tuple(sum(load.stored[s] for load in last.report.instances) for s in range(len(last.report.intake))),
+        duration_ms=last.duration_ms,
+        total=last.totals,
+    )

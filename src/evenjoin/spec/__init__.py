@@ -1,6 +1,13 @@
 """What was asked: SQL text and arguments -> JoinSpec. Pure: no Spark, no files, no clock.
 
-The way through: window, event_time (time); sql, scope, parse -> expr; linear, condition, order, select -> join_spec.
+The way through:
+
+    window, event_time                       the arguments about time
+    sql -> scope -> parse -> expr            SQL text -> expressions (functions, coercion, lazy: how they are evaluated)
+    linear -> condition -> order, band       the condition taken apart: keys, ranges, filters, residual
+    select, graph -> join_spec               output columns; sides and edges; all of it as one value
+
+Not here: everything that runs. A JoinSpec says what a result is, not how it is found.
 """
 
 from evenjoin.spec.condition import Condition, Key, Range, read_condition

@@ -6,14 +6,15 @@
 
 A driving range has one key per side, of one type (int64, timestamp, decimal or float64), whose order-preserving code
 sorts the state; a probing tuple asks for a range of codes (kernels/band.py). Codes of integers, times, and decimals of
-one scale can be added to; codes of floats can only be compared, so `l.x < r.x` is a range of codes and a band of floats
-goes by the values.
+one scale can be added to. Codes of floats can only be compared. So `l.x < r.x` is a range of codes, while a band of
+floats is computed from the values.
 
-Invariant: a pair that satisfies the range is asked for. ``enforced`` ranges are exactly what is asked for, and may
-leave the residual; any other range stays there, because sums may overflow, nanoseconds are cut and floats round.
-A float range drives only if it is sure to be wide enough: each side's value occurs once in it, and what NaN and the
-infinities do in it (`r.x - l.x > 5` is TRUE for a NaN, `r.x > l.x + 5` only for one on the right) is found out by
-asking it.
+Guarantee: every pair that satisfies the range is asked for. ``enforced`` ranges are exactly what is asked for, so they
+may leave the residual. Any other range stays there, because sums may overflow, nanoseconds are cut and floats round.
+
+A float range drives only if it is sure to be wide enough. Each side's value must occur once in it. What NaN and the
+infinities do in it is found out by evaluating it: `r.x - l.x > 5` is TRUE for a NaN, `r.x > l.x + 5` only for one on
+the right. Not here: which codes a probe asks for (kernels/band.py), and joins with an equality, which have no band.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, floor
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +40,14 @@ from evenjoin.spec.scope import Scope
 _MOST = 1e37
 """Float ranges with larger constants are not used: a 32-bit float may overflow there."""
 _COEFFICIENTS = 2**40
-"""What the sizes of a sum's coefficients may add up to; see kernels/band.py."""
+"""The sizes of a sum's coefficients may add up to this at most; see `capped_sum` in kernels/band.py."""
 _ODD = [float("nan"), float("-inf"), float("inf")]
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """low <= key of side 1 - key of side 0 <= high; None is unbounded. ``on_time``: this is the bound on order, too."""
+    """low <= key of side 1 - key of side 0 <= high; None is unbounded. ``on_time`` says that the keys are the event
+    times, so that this is the time bound as well."""
 
     kind: Kind
     low: float | None
@@ -54,23 +57,32 @@ class Band:
 
     @property
     def reach(self) -> tuple[int | None, int | None]:
-        """The least and the greatest that code of side 1 - code of side 0 of a match can be; None where there is no
-        bound, or none in codes. A band that nothing can be in has the reach of one difference: its tables cover it."""
+        """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0. None where there is no
+        bound, or none in codes. An empty band (low > high) reports reach (low, low), so that a table can still be
+        built."""
         if self.kind != "integer":
             return None, None
         low, high = None if self.low is None else int(self.low), None if self.high is None else int(self.high)
         return low, low if low is not None and high is not None and low > high else high
 
-    def seen_from(self, side: int) -> tuple[float | None, float | None]:
-        """Bounds of the other side's key minus this side's."""
-        if side == 0:
-            return self.low, self.high
-        return None if self.high is None else -self.high, None if self.low is None else -self.low
+    @property
+    def mirrored(self) -> Band:
+        """The same band with its sides exchanged: bounds of key of side 0 - key of side 1."""
+        low, high = mirrored(self.low, self.high)
+        return replace(self, low=low, high=high)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def mirrored(low: Number | None, high: Number | None) -> tuple[Number | None, Number | None]:
+    """Bounds of y - x as bounds of x - y."""
+    return None if high is None else -high, None if low is None else -low
 
 
 @dataclass(frozen=True, slots=True)
-class Drive:
-    """A band with the key expression of each side, their type, and the ranges it enforces."""
+class DrivingRange:
+    """A band, the key expression of each side, their common type, and the ranges that the band enforces."""
 
     band: Band
     keys: tuple[Expr, Expr]
@@ -78,10 +90,12 @@ class Drive:
     enforced: tuple[Range, ...]
 
 
-def choose_band(condition: Condition, times: Sequence[Expr | None], scope: Scope) -> Drive | None:
-    """The range to drive by: one with two ends before one with one, any other before the event time's, exact before
-    rounded, then as written. ``times`` are the order expressions of the sides."""
-    found: list[tuple[tuple[bool, bool, bool], Drive]] = []
+def choose_band(condition: Condition, times: Sequence[Expr | None], scope: Scope) -> DrivingRange | None:
+    """The range that drives the join; None if there is none. One with two ends is preferred to one with one end, then
+    any other to that of the event times, then an exact one to a rounded one, then the first one written.
+
+    ``times`` are the order expressions of the sides."""
+    found: list[tuple[tuple[bool, bool, bool], DrivingRange]] = []
     for r in condition.ranges:
         drive = _integer(r, scope) if r.kind != "real" else _ordered(r, scope) or _decimal(r, scope) or _real(r, scope)
         if drive is not None:
@@ -92,7 +106,7 @@ def choose_band(condition: Condition, times: Sequence[Expr | None], scope: Scope
     return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
-def _integer(r: Range, scope: Scope) -> Drive | None:
+def _integer(r: Range, scope: Scope) -> DrivingRange | None:
     left, right = _whole(r.left, scope), _whole(r.right, scope)
     if left is None or right is None:
         return None
@@ -102,11 +116,14 @@ def _integer(r: Range, scope: Scope) -> Drive | None:
     high = None if r.high is None else int(r.high) + nanos
     band = Band("capped" if summed else "integer", low, high)
     point = all(coercion.is_temporal(coercion.plain_type(e.type(scope.types))) for e in (r.left, r.right))
-    return Drive(band, (left, right), pa.timestamp("us") if point else pa.int64(), () if nanos or summed else (r,))
+    return DrivingRange(
+        band, (left, right), pa.timestamp("us") if point else pa.int64(), () if nanos or summed else (r,)
+    )
 
 
 def _whole(expr: Expr, scope: Scope) -> Expr | None:
-    """An int64 for the expression: itself if its values are codes already, its time units, or a capped sum."""
+    """The expression as an int64: itself if its values are codes already, its time units, or a capped sum. None if it
+    has no such form."""
     total = as_sum(expr, scope)
     if total is None or any(c.denominator != 1 for c in total.terms.values()):
         return None
@@ -124,32 +141,33 @@ def _as_time(expr: Expr) -> Expr:
     return expr if isinstance(expr, Call) and expr.name == "time" else Call("time", (expr,))
 
 
-def _ordered(r: Range, scope: Scope) -> Drive | None:
-    """Two floats that are only compared: their codes are in the order Spark compares them in, NaN last."""
+def _ordered(r: Range, scope: Scope) -> DrivingRange | None:
+    """The driving range of two floats that are only compared. Their codes have the order of Spark's comparison, NaN
+    last."""
     bare = all(isinstance(s, Call) and set(s.args) == {r.left, r.right} for s in r.sources)
     if not bare or any(not pt.is_floating(coercion.plain_type(e.type(scope.types))) for e in (r.left, r.right)):
         return None
     band = Band("integer", None if r.low is None else 0, None if r.high is None else 0)
-    return Drive(band, (Cast(r.left, pa.float64()), Cast(r.right, pa.float64())), pa.float64(), ())
+    return DrivingRange(band, (Cast(r.left, pa.float64()), Cast(r.right, pa.float64())), pa.float64(), ())
 
 
-def _decimal(r: Range, scope: Scope) -> Drive | None:
-    """Two decimals of up to 18 digits: their codes count units of the common scale."""
+def _decimal(r: Range, scope: Scope) -> DrivingRange | None:
+    """The driving range of two decimals of up to 18 digits. Their codes count units of the common scale."""
     types = [coercion.plain_type(e.type(scope.types)) for e in (r.left, r.right)]
     common = coercion.common_type(*types) if all(pt.is_decimal(t) for t in types) else None
     if common is None or common.precision > 18 or any(_has_floats(source, scope) for source in r.sources):
         return None
     low, high = (None if bound is None else bound * 10**common.scale for bound in (r.low, r.high))
     band = Band("integer", None if low is None else ceil(low), None if high is None else floor(high))
-    return Drive(band, (Cast(r.left, common, "convert"), Cast(r.right, common, "convert")), common, ())
+    return DrivingRange(band, (Cast(r.left, common, "convert"), Cast(r.right, common, "convert")), common, ())
 
 
 def _has_floats(expr: Expr, scope: Scope) -> bool:
-    """Some value in the expression is a float, so it rounds."""
+    """Whether some value in the expression is a float, so that it rounds."""
     return bool(pt.is_floating(expr.type(scope.types))) or any(_has_floats(child, scope) for child in expr.children)
 
 
-def _real(r: Range, scope: Scope) -> Drive | None:
+def _real(r: Range, scope: Scope) -> DrivingRange | None:
     atoms = [_atom(e, scope) for e in (r.left, r.right)]
     if atoms[0] is None or atoms[1] is None:
         return None
@@ -171,7 +189,7 @@ def _real(r: Range, scope: Scope) -> Drive | None:
         return None
     if seen == "never":
         keys = Call("finite", (keys[0],)), Call("finite", (keys[1],))
-    return Drive(band, keys, pa.float64(), ())
+    return DrivingRange(band, keys, pa.float64(), ())
 
 
 def _types(r: Range, scope: Scope) -> list[pa.DataType]:
@@ -179,11 +197,11 @@ def _types(r: Range, scope: Scope) -> list[pa.DataType]:
 
 
 def _atom(expr: Expr, scope: Scope) -> Expr | None:
-    """The one value of a number type that the expression is a multiple of."""
+    """The one numeric value of which the expression is a multiple; None if there is no such value."""
     total = as_sum(expr, scope)
     atoms = [] if total is None else list(total.terms)
     while len(atoms) == 1 and isinstance(atoms[0], Cast) and atoms[0].target == pa.float64():
-        inner = atoms[0].arg  # put there by rebuild
+        inner = atoms[0].arg  # `rebuild` put the cast there
         if inner == expr or not inner.columns:
             break
         atoms = [inner]
@@ -198,7 +216,7 @@ def _count(expr: Expr, part: Expr) -> int:
 
 
 def _constants(expr: Expr, atoms: Sequence[Expr | None]) -> float:
-    """How large the constants of a sum of atoms can make its intermediate values."""
+    """By how much the constants in a sum of atoms can enlarge its intermediate values."""
     if expr in atoms:
         return 0.0
     if not expr.columns:
@@ -210,8 +228,8 @@ def _constants(expr: Expr, atoms: Sequence[Expr | None]) -> float:
 
 
 def _odd_values(r: Range, atoms: Sequence[Expr | None], band: Band, keys: tuple[Expr, Expr], scope: Scope) -> str:
-    """What the range says where a value is NaN, infinite or may overflow: "never" TRUE where one is not finite,
-    "found" by the codes asked for, or "lost"."""
+    """Try the range on NaN, infinities and values that may overflow. "never": it is never TRUE where a value is not
+    finite. "found": where it is TRUE, the codes asked for find the pair. "lost": they do not always."""
     types = [a.type(scope.types) for a in atoms if a is not None]
     choices = [[0.0, 1.0, -1.0, *_most(t), *_ODD] if pt.is_floating(t) else [0.0] for t in types]
     pairs = list(product(*choices))
@@ -227,9 +245,9 @@ def _odd_values(r: Range, atoms: Sequence[Expr | None], band: Band, keys: tuple[
     for source in r.sources:
         true &= np.asarray(_with(source, names).evaluate(columns, len(pairs)).fill_null(False))
     codes = [ordered_int64(_with(key, names).evaluate(columns, len(pairs))) for key in keys]
-    for side in (0, 1):
-        first, last = asked_codes(codes[side], band.kind, *band.seen_from(side), band.slack)
-        if (true & ((codes[1 - side] < first) | (codes[1 - side] > last))).any():
+    for mine, theirs, seen in ((codes[0], codes[1], band), (codes[1], codes[0], band.mirrored)):
+        first, last = asked_codes(mine, seen.kind, seen.low, seen.high, seen.slack)
+        if (true & ((theirs < first) | (theirs > last))).any():
             return "lost"
     return "found" if (true & odd).any() else "never"
 

@@ -8,8 +8,9 @@
 
 Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and
 the residual is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real``
-they are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``.
-Constant TRUE vanishes; FALSE and NULL become a filter that nothing passes; low > high is legal and matches nothing.
+they are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``,
+the conjuncts it was made of. A constant TRUE vanishes; FALSE and NULL become a filter that nothing passes. A range with
+low > high is legal and matches nothing.
 Not here: which range becomes the order of the state, or what a join supports (join_spec.py).
 """
 
@@ -36,9 +37,10 @@ NEVER = Literal(False, pa.bool_())
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """left = right (or <=>): an expression of each side, both of type ``type``; ``implied``: the range it implies.
+    """left = right (or <=>): an expression of each side, both of type ``type``. ``implied`` is a range that follows.
 
-    ``recheck``: several terms changed sides, so the keys are equal modulo 2**64 and the residual has the conjunct too.
+    ``recheck`` says that terms changed sides with wrapping arithmetic. The keys are then equal modulo 2**64 only, so
+    the residual has the conjunct too.
     """
 
     sides: tuple[str, str]
@@ -71,7 +73,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """See the top of this file. ``conjuncts`` are all of them, in the order written."""
+    """The condition, taken apart; see the top of this file. ``conjuncts`` are all of them, in the order written."""
 
     text: str
     conjuncts: tuple[Expr, ...]
@@ -94,7 +96,7 @@ class Condition:
 
 
 def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
-    """``on`` as SQL, one column name, or a list of column names that all sides have."""
+    """Read ``on``: SQL, one column name, or a list of column names that all sides have."""
     text = condition_text(on, scope)
     expr = parse(text, scope)
     with pointing(text):
@@ -190,7 +192,7 @@ def _null_safe_pattern(expr: Expr) -> Expr:
 
 
 def _moved(comparison: Call, scope: Scope) -> Difference | None:
-    """second - first of a comparison, as a difference of sides."""
+    """second - first of a comparison, as a difference between the two sides; None if it is not one."""
     first, second = (as_sum(arg, scope) for arg in comparison.args)
     return None if first is None or second is None else difference(second.plus(first, Fraction(-1)), scope)
 
@@ -213,7 +215,7 @@ def _ranges(conjunct: Expr, scope: Scope) -> list[Range]:
 
 
 def _range(comparison: Call, source: Expr, scope: Scope) -> Range | None:
-    """first OP second:  factor * (right - left) + constant  OP'  0."""
+    """The range of a comparison:  first OP second  <=>  factor * (right - left) + constant  OP'  0."""
     moved = _moved(comparison, scope)
     if moved is None:
         return None
@@ -223,7 +225,7 @@ def _range(comparison: Call, source: Expr, scope: Scope) -> Range | None:
 
 
 def _closed(name: str, value: Fraction, kind: Kind) -> tuple[Fraction | None, Fraction | None]:
-    """``right - left`` name value, as closed bounds; whole ones unless the kind is real."""
+    """The comparison  right - left OP value  as closed bounds (low, high). They are whole unless the kind is real."""
     if kind == "real":
         return (value, None) if name[0] == ">" else (None, value)
     if name[0] == ">":

@@ -2,7 +2,7 @@
 
 Invariants of EventTimes: a delay belongs to a side with an event time; with a window every side has one; all event
 times of one join count the same units (all timestamps and dates, or all integers).
-Not here: what expires when (order.py).
+Not here: when a tuple expires (`horizon` in graph.py), and the watermark itself (runtime/advance.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from evenjoin.spec.window import Duration, TimeUnit, Window, parse_duration
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """By alias: event-time column and watermark delay; (size, slide) of the window and the type of its bounds."""
+    """By alias the event-time column and the watermark delay; (size, slide) of the window, and the type of its
+    bounds."""
 
     columns: Mapping[str, str]
     delays: Mapping[str, int]
@@ -35,7 +36,7 @@ def read_event_times(
     watermark: Duration | Mapping[str, Duration] | None,
     window: Window | None,
 ) -> EventTimes:
-    """The arguments of ``build_spec`` about time."""
+    """Check the arguments of ``build_spec`` about time, and put them in time units."""
     columns = _columns(schemas, event_time)
     units = {alias: _unit(alias, name, schemas[alias].field(name).type) for alias, name in columns.items()}
     if len(set(units.values())) > 1:

@@ -9,7 +9,7 @@
 * A string *literal* meets any type by being parsed; a string column meets only strings.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
-Not here: what is evaluated when (CASE, AND and OR spare the rows they do not need): see expr.py.
+Not here: that CASE, AND, OR and coalesce do not fail for rows that they do not need (expr.py, lazy.py).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DAY = pa.scalar(86_400_000_000, pa.duration("us"))
 
 
 class TypeMismatch(Exception):
-    """The types of the operands do not go together."""
+    """An operator is not defined for the types of its operands."""
 
 
 def together(*values: Datum) -> tuple[Datum, ...]:
-    """The values in their common type; string literals adapt to the others."""
+    """The values, converted to their common type. String literals are parsed as the type of the others."""
     target = pa.null()
     adaptive = [isinstance(v, pa.Scalar) and pt.is_string(plain(v).type) for v in values]
     for value, adapts in sorted(zip(values, adaptive, strict=True), key=lambda pair: pair[1]):
@@ -85,9 +85,10 @@ def logical(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
 def arithmetic(name: str, kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
     def apply(a: Datum, b: Datum) -> Datum:
         a, b = plain(a), plain(b)
-        if pt.is_null(a.type) or pt.is_null(b.type):
-            a, b = (b.cast(a.type), b) if pt.is_null(b.type) else (a, a.cast(b.type))
-            b = b.cast(a.type) if pt.is_null(b.type) else b
+        if pt.is_null(a.type):
+            a = a.cast(b.type)
+        elif pt.is_null(b.type):
+            b = b.cast(a.type)
         if is_temporal(a.type) or is_temporal(b.type) or pt.is_duration(a.type) or pt.is_duration(b.type):
             return _temporal(name, a, b)
         if not (is_numeric(a.type) and is_numeric(b.type)):
@@ -146,7 +147,7 @@ def _divide(a: Datum, b: Datum) -> Datum:
 
 
 def _remainder(a: Datum, b: Datum) -> Datum:
-    """The remainder with the sign of the dividend; cost: two passes."""
+    """The remainder, with the sign of the dividend. Costs two passes."""
     if pt.is_floating(a.type):
         pc.divide_checked(a, b)
         rows = len(a) if isinstance(a, pa.Array) else len(b) if isinstance(b, pa.Array) else None
@@ -178,7 +179,8 @@ def try_add(a: Datum, b: Datum) -> Datum:
 
 
 def capped(*args: Datum) -> Datum:
-    """value * coefficient + ..., int64; beyond 2**62 the end of int64. For sums that order a band's state."""
+    """value * coefficient + ..., as int64; an end of int64 where the sum is beyond 2**62. For sums by which a band
+    sorts."""
     values = args[0::2]
     rows = next((len(v) for v in values if isinstance(v, pa.Array)), 0)
     arrays = [v if isinstance(v, pa.Array) else pa.repeat(v, rows) for v in values]
@@ -190,7 +192,7 @@ def capped(*args: Datum) -> Datum:
 
 
 def finite(x: Datum) -> Datum:
-    """A float, NULL where it is NaN or infinite."""
+    """The float itself; NULL where it is NaN or infinite."""
     return pc.if_else(pc.is_finite(x), x, pa.scalar(None, x.type))
 
 

@@ -3,19 +3,21 @@
     build_spec({"o": schema, "t": schema}, on="o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts",
                event_time="ts", watermark="30 seconds")
 
-Terms (all in time units, see window.py):
-* keys:     what the state is sorted and placed by. Tuples must have equal ones, or, with a band, keys that are near.
-* band:     low <= key of side 1 - key of side 0 <= high, for a join without an equality (see band.py). Such a join may
-            also have neither keys nor a band (`l.a <> r.a`): then all pairs are looked at.
-* order:    the int64 a side's state is sorted by within a key: the event time, else the first usable range's side.
-* low/high: low <= order(side 1) - order(side 0) <= high. Enforced by the probe, so it is not in the residual.
+A join is a graph (graph.py). What concerns one side is in its `SideSpec`. What two sides must have in common is in the
+`Edge` between them. Terms of a side, all times in time units (window.py):
+
+* index:    what the state is sorted, placed and asked by. Without an equality the best range gives it (band.py).
+* order:    the int64 by which the state is sorted within a key: the event time, else the side's part of the first range
+            that can be used.
 * horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it.
 * lateness: a tuple at t is late once t + lateness <= watermark.
-With a window the engine replaces order by the window's start, once per window: low = high = 0, horizons are the size.
 
-Invariant: a pair is a result <=> filters, equal keys or the band, low/high on order, residual. A tuple with a NULL key
-(but under <=>) matches nothing. A tuple with a NULL order matches
-nothing where low or high is set. Not here: the watermark itself, and everything that runs.
+With a window, dispatch replaces the order by the start of the window, once for each window of the tuple. Then edges are
+bounded by 0 .. 0, and horizons are the size of the window.
+
+Invariant: a pair is a result <=> both pass their filters and satisfy their edge. A tuple with a NULL key (but under
+<=>) matches nothing, and neither does one with a NULL order where an edge of its side is bounded in time.
+Not here: the watermark itself, and everything that runs.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from evenjoin.errors import SpecError
-from evenjoin.spec.band import Band, Drive, choose_band
+from evenjoin.spec.band import DrivingRange, choose_band
 from evenjoin.spec.condition import Condition, read_condition
 from evenjoin.spec.event_time import EventTimes, read_event_times
 from evenjoin.spec.expr import Column, Expr
+from evenjoin.spec.graph import WINDOW_START, Closure, Drive, Edge, Index, closure, horizon
 from evenjoin.spec.order import Order, choose_order
 from evenjoin.spec.scope import Scope, check_aliases
 from evenjoin.spec.select import Output, read_select
@@ -40,54 +43,64 @@ HOW = ("inner", "left", "right", "full", "semi", "anti")
 
 @dataclass(frozen=True, slots=True)
 class SideSpec:
-    """One side of the join; see the top of this file."""
+    """One side of the join; see the top of this file. `delay` is its watermark delay. `columns` are the columns that
+    the join reads of it, `payload` those that are still needed after a match: for residuals and the output."""
 
     alias: str
     schema: pa.Schema
     event_time: str | None
     delay: int | None
     filter: Expr | None
-    keys: tuple[Expr, ...]
+    indexes: tuple[Index, ...]
     order: Expr | None
     columns: tuple[str, ...]
     payload: tuple[str, ...]
     horizon: int | None
     lateness: int | None
 
+    @property
+    def index(self) -> Index:
+        """The index by which the side's runs are sorted and its tuples placed."""
+        return self.indexes[0]
+
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
-    """A whole join; see the top of this file."""
+    """A whole join; see the top of this file. `schema` has the columns of its results, `text` is the condition as
+    written, `canonical` its text without the user's spelling (render.py)."""
 
     sides: tuple[SideSpec, ...]
-    null_safe: tuple[bool, ...]
-    key_types: tuple[pa.DataType, ...]
-    low: int | None
-    high: int | None
-    residual: Expr | None
+    edges: tuple[Edge, ...]
     window: tuple[int, int] | None
     select: tuple[Output, ...]
+    schema: pa.Schema
     how: str
     text: str
     canonical: str
     late: str = "drop"
     watermark_policy: str = "min"
-    band: Band | None = None
 
     @property
     def equal_codes(self) -> bool:
-        """Only tuples with equal codes can match: by an equality, or by the start of their window."""
-        return self.window is not None or (self.band is None and bool(self.key_types))
+        """Whether only tuples with equal codes can match, because of an equality or of the start of their window."""
+        return all(edge.drive == "equal" for edge in self.edges)
 
     @property
     def reach(self) -> tuple[int | None, int | None]:
-        """The least and the greatest that code of side 1 - code of side 0 of a match can be; None is no bound."""
-        if self.equal_codes:
-            return 0, 0
-        return (None, None) if self.band is None else self.band.reach
+        """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0; None is no bound."""
+        return self.edges[0].reach
+
+    def edges_of(self, side: int) -> tuple[Edge, ...]:
+        """The edges that a side is one end of."""
+        return tuple(edge for edge in self.edges if side in edge.sides)
+
+    def bounded(self, side: int) -> bool:
+        """Whether a tuple of the side without a time can match nothing."""
+        return any(edge.bounded for edge in self.edges_of(side))
 
     def fingerprint(self) -> dict[str, object]:
-        """What a checkpoint must agree on, as JSON. Delays and the late policy may change on restart: not in it."""
+        """What a checkpoint must agree on, as JSON. Delays and the late policy may change on a restart, so they are
+        not in it."""
         return {
             "sides": [side.alias for side in self.sides],
             "schema": {s.alias: {c: str(s.schema.field(c).type) for c in s.columns} for s in self.sides},
@@ -99,25 +112,11 @@ class JoinSpec:
         }
 
     def read_columns(self, side: int) -> tuple[str, ...]:
-        """Columns to read of a side: those the join uses; all of them when late rows go to a side output whole."""
+        """The columns to read of a side: those the join uses; all of them if late rows go to a side output."""
         return tuple(self.sides[side].schema.names) if self.late == "side" else self.sides[side].columns
 
-    def never_null(self) -> frozenset[str]:
-        """Qualified columns that no result of an inner join has NULL in: declared so, a key under `=`, a bounded time.
-        Saying so spares whoever reads the results a test per value."""
-        if self.how != "inner":
-            return frozenset()
-        bounded = self.window is not None or self.low is not None or self.high is not None
-        names = set()
-        for side in self.sides:
-            names |= {f"{side.alias}.{field.name}" for field in side.schema if not field.nullable}
-            strict = [key for key, null_safe in zip(side.keys, self.null_safe, strict=True) if not null_safe]
-            tested = [*strict, *([side.order] if bounded and side.order is not None else [])]
-            names |= {expr.name for expr in tested if isinstance(expr, Column)}
-        return frozenset(names)
-
     def unbounded_sides(self) -> tuple[str, ...]:
-        """Aliases whose state never expires."""
+        """The aliases of the sides whose state never expires."""
         return tuple(side.alias for side in self.sides if side.horizon is None)
 
 
@@ -133,7 +132,7 @@ def build_spec(
     late: str = "drop",
     watermark_policy: str = "min",
 ) -> JoinSpec:
-    """The arguments of a join, checked and put together; SpecError or ConditionError says what is wrong."""
+    """Check the arguments of a join and put them together. A SpecError or ConditionError says what is wrong."""
     check_aliases(schemas)
     _check_choice("late", late, ("drop", "keep", "side"))
     _check_choice("watermark_policy", watermark_policy, ("min", "max"))
@@ -144,23 +143,35 @@ def build_spec(
     order = choose_order(condition, times, scope)
     drive = None if condition.keys or times.window else choose_band(condition, order.exprs, scope)
     outputs = read_select(select, scope)
-    residual = condition.residual_without((*order.enforced, *(drive.enforced if drive else ())))
-    sides = tuple(_side(i, condition, times, order, drive, scope, residual, outputs) for i in range(len(schemas)))
+    edges = (_edge(condition, times, order, drive),)
+    bounds = closure(len(schemas), edges)
+    sides = tuple(_side(i, condition, times, order, drive, scope, edges, bounds, outputs) for i in range(len(schemas)))
     return JoinSpec(
         sides=sides,
-        null_safe=(False,) if drive else tuple(key.null_safe for key in condition.keys),
-        key_types=(drive.type,) if drive else tuple(key.type for key in condition.keys),
-        low=order.low,
-        high=order.high,
-        residual=residual,
+        edges=edges,
         window=times.window,
         select=outputs,
+        schema=_output_schema(sides, edges, outputs),
         how=how,
         text=condition.text,
         canonical=condition.canonical,
         late=late,
         watermark_policy=watermark_policy,
-        band=drive.band if drive else None,
+    )
+
+
+def _output_schema(sides: Sequence[SideSpec], edges: Sequence[Edge], outputs: Sequence[Output]) -> pa.Schema:
+    """The columns of the results. A column that cannot be NULL is declared so, which saves its readers a test per
+    value. That is known of a column whose schema says so, of a key under `=`, and of a time that an edge bounds."""
+    known: set[str] = set()
+    for number, side in enumerate(sides):
+        known |= {f"{side.alias}.{field.name}" for field in side.schema if not field.nullable}
+        tested = [key for key, null_safe in zip(side.index.exprs, side.index.null_safe, strict=False) if not null_safe]
+        if side.order is not None and any(edge.bounded for edge in edges if number in edge.sides):
+            tested.append(side.order)
+        known |= {expr.name for expr in tested if isinstance(expr, Column)}
+    return pa.schema(
+        [pa.field(o.name, o.type, not (isinstance(o.expr, Column) and o.expr.name in known)) for o in outputs]
     )
 
 
@@ -180,40 +191,72 @@ def _check_supported(schemas: Mapping[str, pa.Schema], how: str) -> None:
         raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
 
 
+def _edge(condition: Condition, times: EventTimes, order: Order, drive: DrivingRange | None) -> Edge:
+    """The edge between the two sides of the join."""
+    residual = condition.residual_without((*order.enforced, *(drive.enforced if drive else ())))
+    by: Drive = "band" if drive else "equal" if condition.keys or times.window else "none"
+    return Edge((0, 1), by, (0, 0), drive.band if drive else None, order.low, order.high, residual)
+
+
+def _index(number: int, alias: str, condition: Condition, times: EventTimes, drive: DrivingRange | None) -> Index:
+    """What a side is sorted by: its part of the equalities, its part of the range that drives, or the start of its
+    window."""
+    if drive is not None:
+        return Index((drive.keys[number],), (drive.type,), (False,))
+    if not condition.keys and times.window is not None:
+        return WINDOW_START
+    return Index(
+        tuple(key.left if key.sides[0] == alias else key.right for key in condition.keys),
+        tuple(key.type for key in condition.keys),
+        tuple(key.null_safe for key in condition.keys),
+    )
+
+
 def _side(
-    index: int,
+    number: int,
     condition: Condition,
     times: EventTimes,
     order: Order,
-    drive: Drive | None,
+    drive: DrivingRange | None,
     scope: Scope,
-    residual: Expr | None,
+    edges: Sequence[Edge],
+    bounds: Closure,
     outputs: Sequence[Output],
 ) -> SideSpec:
-    alias = scope.aliases[index]
+    alias = scope.aliases[number]
     schema = scope.schemas[alias]
-    keys = tuple(key.left if key.sides[0] == alias else key.right for key in condition.keys)
-    if drive is not None:
-        keys = (drive.keys[index],)
-    after = [e for e in (residual, *(o.expr for o in outputs)) if e is not None]
+    index = _index(number, alias, condition, times, drive)
+    residuals = [edge.residual for edge in edges if number in edge.sides and edge.residual is not None]
+    after = [*residuals, *(output.expr for output in outputs)]
     filter_ = condition.filter_of(alias)
-    before = [e for e in (filter_, *keys, order.exprs[index]) if e is not None]
+    before = [e for e in (filter_, *index.exprs, order.exprs[number]) if e is not None]
     payload = _used(after, alias)
     used = payload | _used(before, alias) | {c for c in (times.columns.get(alias),) if c is not None}
-    horizon, lateness = order.expiry(index, times, scope.aliases)
+    wait, lateness = _expiry(number, times, scope.aliases, bounds)
     return SideSpec(
         alias=alias,
         schema=schema,
         event_time=times.columns.get(alias),
         delay=times.delays.get(alias),
         filter=filter_,
-        keys=keys,
-        order=order.exprs[index],
+        indexes=(index,),
+        order=order.exprs[number],
         columns=tuple(name for name in schema.names if name in used),
         payload=tuple(name for name in schema.names if name in payload),
-        horizon=horizon,
+        horizon=wait,
         lateness=lateness,
     )
+
+
+def _expiry(number: int, times: EventTimes, aliases: Sequence[str], bounds: Closure) -> tuple[int | None, int | None]:
+    """(horizon, lateness) of a side."""
+    if times.window is not None:
+        size = times.window[0] if times.delays else None
+        return size, size
+    lateness = 0 if aliases[number] in times.delays else None
+    if any(alias not in times.columns for alias in aliases):
+        return None, lateness
+    return horizon(bounds, number, [alias in times.delays for alias in aliases]), lateness
 
 
 def _used(exprs: Sequence[Expr], alias: str) -> set[str]:

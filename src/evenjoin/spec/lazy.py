@@ -1,6 +1,8 @@
-"""AND, OR, CASE and coalesce for the rows each branch decides: the second try, after the eager one failed for a value.
+"""AND, OR, CASE and coalesce, evaluated branch by branch, each for the rows that it decides.
 
     CASE WHEN b <> 0 THEN a / b END        must not divide by zero in a row whose condition is false
+
+This is the second try. The first one evaluates every branch for all rows, which is faster, but may fail for a value.
 
 Invariant: where the eager way gives a result, this way gives the same one. Each argument is evaluated for the rows
 that need it and no others. Cost: one filter of the columns per branch.

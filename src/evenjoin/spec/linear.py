@@ -3,9 +3,9 @@
     r.t >= l.t - 5        r.t - l.t + 5 >= 0           ->  Difference(left=l.t, right=r.t), value >= -5
     l.a + r.b = 5         right - left = 5             ->  left = negate(l.a), right = r.b
 
-An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Values are exact Fractions: of
-the integer, or of microseconds for timestamps, dates and intervals. Sums with a floating-point or decimal column are of
-kind ``real``: rounding makes moving terms inexact there, so the original condition must be checked again.
+An atom is an expression of one side that is not itself a sum (a column, ``abs(l.x)``). Coefficients and constants are
+exact Fractions; timestamps, dates and intervals count in microseconds. Sums with a floating-point or decimal column are
+of kind ``real``: rounding makes moving terms inexact there, so the original condition must be checked again.
 
 Invariant: for kinds ``integer`` and ``time`` the sum equals the expression wherever that does not overflow.
 Not here: what the difference is used for (condition.py).
@@ -33,7 +33,7 @@ _DAY = Fraction(86_400_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """sum(coefficient * atom) + constant; ``real`` when a floating or decimal value takes part."""
+    """sum(coefficient * atom) + constant. Its kind is ``real`` when a floating or decimal value takes part."""
 
     terms: Mapping[Expr, Fraction]
     constant: Fraction
@@ -64,7 +64,7 @@ class Difference:
 
 
 def as_sum(expr: Expr, scope: Scope) -> Sum | None:
-    """``expr`` as a sum, or None when it is not one (or not of numbers or times)."""
+    """``expr`` as a sum; None when it is not a sum, or not one of numbers or times."""
     if not expr.columns:
         return _constant(expr)
     if isinstance(expr, Call) and expr.name in ("+", "-"):
@@ -85,7 +85,7 @@ def as_sum(expr: Expr, scope: Scope) -> Sum | None:
 def difference(total: Sum, scope: Scope) -> Difference | None:
     """The sum as a difference of two sides; None unless it has atoms of exactly two sides.
 
-    An atom that cancels (l.a - l.a) still makes the whole NULL when it is NULL, so it may not vanish: None as well.
+    None as well if an atom cancels (l.a - l.a): it may not vanish, because the whole is NULL when it is NULL.
     """
     by_side: dict[str, dict[Expr, Fraction]] = {}
     for atom, coefficient in total.terms.items():
@@ -95,7 +95,7 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
         return None
     coefficients = list(total.terms.values())
     scale = Fraction(1)
-    if total.kind != "real":  # floats overflow and round as they are written
+    if total.kind != "real":  # floats are not rescaled: they would overflow and round differently
         scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
     right = by_side[sides[1]]
     factor = (
@@ -112,7 +112,8 @@ def difference(total: Sum, scope: Scope) -> Difference | None:
 
 
 def rebuild(terms: Mapping[Expr, Fraction], kind: Kind) -> Expr:
-    """An expression for the terms. A lone atom stays itself; otherwise atoms become int64 of the kind (or float64)."""
+    """An expression for the terms. A lone atom with coefficient 1 stays itself. Otherwise atoms are turned into int64,
+    or into float64 for the kind ``real``."""
     if list(terms.values()) == [1]:
         return next(iter(terms))
     whole: Expr | None = None
@@ -131,14 +132,14 @@ def rebuild(terms: Mapping[Expr, Fraction], kind: Kind) -> Expr:
 
 
 def wrapping(expr: Expr) -> Call:
-    """What ``rebuild`` made, as int64 arithmetic modulo 2**64: it cannot fail, and keeps equal sums equal."""
+    """What ``rebuild`` made, in int64 arithmetic modulo 2**64. It cannot fail, and equal sums stay equal."""
     if isinstance(expr, Call) and expr.name in _WRAP:
         return Call(_WRAP[expr.name], tuple(arg if isinstance(arg, Literal) else wrapping(arg) for arg in expr.args))
     return expr if isinstance(expr, Call) and expr.name == "time" else Call("time", (expr,))
 
 
 def has_nanos(expr: Expr, scope: Scope) -> bool:
-    """Reads a nanosecond column, which microseconds cannot hold exactly."""
+    """Whether the expression reads a nanosecond column, which microseconds cannot hold exactly."""
     return any(getattr(coercion.plain_type(scope.types[name]), "unit", "us") == "ns" for name in expr.columns)
 
 
@@ -194,7 +195,7 @@ def _atom(expr: Expr, scope: Scope) -> Sum | None:
 
 
 def _widens(cast: Cast, scope: Scope) -> bool:
-    """A cast that changes no value: to the same type, to a wider integer, or between timestamps of one unit."""
+    """Whether a cast changes no value: to the same type, to a wider integer, or between timestamps of one unit."""
     source, target = coercion.plain_type(cast.arg.type(scope.types)), cast.target
     if source == target:
         return True

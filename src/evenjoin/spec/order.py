@@ -1,11 +1,11 @@
-"""The order of the state: what each side is sorted by within a key, the bound the probe enforces, when a tuple is dead.
+"""The order of the state: what two sides are sorted by within a key, and the bound on it that a probe enforces.
 
     event time on both sides, -5 <= r.t - l.t <= 6:     order l.t and r.t, low -5, high 6
-    a left tuple at t waits for right ones up to t + 6:  horizon(l) = high = 6;  horizon(r) = -low = 5
 
-Invariant: a range that is ``enforced`` is exactly low <= order(1) - order(0) <= high, and may leave the residual.
-Nanosecond timestamps are rounded down to microseconds in the order: the bound is one wider, the range stays residual.
-Not here: the watermark.
+Invariant: ``enforced`` ranges say exactly low <= order(1) - order(0) <= high, so they may leave the residual.
+Nanosecond timestamps are rounded down to microseconds in the order. Their bound is one wider, and the range stays in
+the residual.
+Not here: how long a tuple must wait for others (graph.py), and the watermark.
 """
 
 from __future__ import annotations
@@ -26,29 +26,18 @@ from evenjoin.spec.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Per side the order expression (int64); the closed bound; the ranges the bound makes redundant."""
+    """For each side the order expression (int64; None: no order); the closed bound; the ranges that the bound
+    enforces."""
 
     exprs: tuple[Expr | None, ...]
     low: int | None
     high: int | None
     enforced: tuple[Range, ...]
 
-    def expiry(self, index: int, times: EventTimes, aliases: Sequence[str]) -> tuple[int | None, int | None]:
-        """(horizon, lateness) of a side."""
-        if times.window is not None:
-            size = times.window[0] if times.delays else None
-            return size, size
-        alias = aliases[index]
-        lateness = 0 if alias in times.delays else None
-        if any(a not in times.columns for a in aliases) or aliases[1 - index] not in times.delays:
-            return None, lateness
-        if index == 0:
-            return self.high, lateness
-        return (None if self.low is None else -self.low), lateness
-
 
 def choose_order(condition: Condition, times: EventTimes, scope: Scope) -> Order:
-    """The order of two sides."""
+    """The order of two sides: their event times, else the two sides of the first range that can be used. With a window
+    it is bounded by 0 .. 0, because dispatch puts the start of the window there."""
     base: list[Expr | None] = [Column(f"{a}.{times.columns[a]}") if a in times.columns else None for a in scope.aliases]
     if times.window is not None:
         return Order(_as_time(base), 0, 0, ())
@@ -69,7 +58,7 @@ def choose_order(condition: Condition, times: EventTimes, scope: Scope) -> Order
 
 
 def _fits(r: Range, base: Sequence[Expr | None], scope: Scope) -> bool:
-    """Usable as the order: exact, and on the event time of each side that has one."""
+    """Whether a range can bound the order: it is exact, and about the event time of each side that has one."""
     if r.kind == "real":
         return False
     if any(b is not None and b != e for b, e in zip(base, (r.left, r.right), strict=True)):

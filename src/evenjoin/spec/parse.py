@@ -191,7 +191,7 @@ class _Reader:
 
     @staticmethod
     def _constant(cast: Cast) -> Expr:
-        """10L and 1.5D come as casts of literals: fold them."""
+        """A cast of a literal becomes a literal, because sqlglot gives 10L and 1.5D as casts."""
         if isinstance(cast.arg, Literal) and (pa.types.is_integer(cast.target) or pa.types.is_floating(cast.target)):
             return Literal(cast.compute({}, 0).as_py(), cast.target, cast.at)
         return cast

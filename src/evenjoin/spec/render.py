@@ -2,7 +2,8 @@
 
 Invariants: the text depends on the expression alone, not on sqlglot's version or the user's spelling;
 two different expressions have different texts (every operator is in parentheses but the outermost);
-reading the text again gives the same expression, apart from ``time``, ``key`` and the ``try_`` steps the planner adds.
+reading the text again gives the same expression, apart from the functions that a user cannot write (``time``, ``key``,
+``try_add``, ``capped``, ...), which condition.py, order.py and band.py add.
 Not here: parsing.
 """
 

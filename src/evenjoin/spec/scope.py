@@ -150,7 +150,7 @@ def pointing(text: str) -> Iterator[None]:
 
 
 def check_aliases(schemas: Mapping[str, pa.Schema]) -> None:
-    """Aliases are distinct names, and columns of one side differ by more than nothing."""
+    """Refuse aliases that are no names or differ by case only, and sides that have a column twice."""
     seen: dict[str, str] = {}
     for alias, schema in schemas.items():
         if not isinstance(alias, str) or not alias or "." in alias:

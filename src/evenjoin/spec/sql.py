@@ -9,7 +9,7 @@ Not here: what the tree means (parse.py).
 from __future__ import annotations
 
 import re
-from typing import cast
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -24,7 +24,7 @@ def read(text: str) -> exp.Expression:
     if not isinstance(text, str) or not text.strip():
         raise SpecError("the SQL text is empty; write an expression such as a.id = b.id")
     try:
-        trees = sqlglot.parse(text, dialect="spark")
+        trees = _trees(text)
     except ParseError as error:
         raise ExprError(*_syntax(text, error)) from None
     except TokenError:
@@ -32,11 +32,17 @@ def read(text: str) -> exp.Expression:
         raise ExprError("this is not SQL: the text ends inside quotes or a comment", quotes) from None
     if len(trees) != 1 or trees[0] is None or type(trees[0]).__name__ == "Block":
         raise ExprError("one expression is needed, not several statements", max(text.find(";"), 0))
-    return cast(exp.Expression, trees[0])
+    return trees[0]
+
+
+@lru_cache(maxsize=256)
+def _trees(text: str) -> list[exp.Expression | None]:
+    """Parsing takes longer than all else that is done with a condition. Trees are read here, never changed."""
+    return sqlglot.parse(text, dialect="spark")  # type: ignore[return-value]
 
 
 def place(node: exp.Expression) -> int | None:
-    """The offset in the text at which a node begins, or where its neighbours do: sqlglot does not remember all."""
+    """The offset in the text at which a node begins. Where sqlglot does not remember it, that of a node near it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     if starts:
         return int(min(starts))

@@ -6,7 +6,7 @@ A *time unit* is a microsecond where event times are timestamps or dates (a bare
 and the column's own integer where they are integers (a bare number is that many of them).
 
 Invariant: a duration is a whole, non-negative number of time units. Months and years have no fixed length: refused.
-Not here: session windows, and which windows a tuple belongs to (the engine's business).
+Not here: session windows, which are not supported; and which windows a tuple belongs to (runtime/dispatch.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _PIECE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window as the user gave it; ``JoinSpec.window`` has it in time units. Tumbling: slide is size."""
+    """A window as the user gave it; ``JoinSpec.window`` has it in time units. For tumbling windows slide equals
+    size."""
 
     size: Duration
     slide: Duration

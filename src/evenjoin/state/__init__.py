@@ -1,1 +1,3 @@
-"""Stored tuples as immutable, sorted Arrow files, and the manifest that names them."""
+"""What an instance keeps from batch to batch: sorted, immutable Arrow files, and the manifest that names them.
+
+Nothing here decides where a tuple is stored (placement/) or when a change becomes final (commit/)."""

@@ -1,16 +1,20 @@
-"""A checkpoint's folder: the few operations on files the engine needs, on memory, local disk and pyarrow.fs.
+"""A checkpoint's folder: the few operations on files the engine needs, in memory, on local disks and on pyarrow.fs.
 
 Contract of every folder:
 
-* `write` makes a whole file appear or none (a reader never sees half of it), replacing an old one.
-* `create` is `write` that refuses, returning False, when the name is taken.
-* `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible.
-* names are relative, with `/`; folders need not be made first; a missing file raises FileNotFoundError.
+* `write` makes the whole file appear, or none. A reader never sees half of it. It replaces an old file of that name.
+* `create` does the same, but refuses (it returns False) when the name is taken.
+* `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible. A missing file raises
+  FileNotFoundError.
+* `names` lists what is directly in a folder, sorted; a missing folder is empty. Deleting what is missing does nothing.
+* Names are relative and use `/`. Folders need not be made first.
 
-* a `.arrow` file (a segment) is never replaced: its name says which attempt wrote it.
+Contract of every caller: a `.arrow` file is never replaced, because its name says which attempt wrote it. So a copy of
+it may be cached.
 
-Not guaranteed on object stores: `create` there is check-then-write, so of two drivers on one checkpoint that commit
-in the same instant both may think they did (on local disks commit/owner.py keeps the second out).
+Not guaranteed: on object stores `create` first looks and then writes. Two drivers that commit the same batch of one
+checkpoint in the same instant may both believe that they did. On local disks commit/owner.py keeps the second one out.
+`write` on a local disk is not forced to the disk before it returns; `create` is.
 """
 
 from __future__ import annotations
@@ -31,12 +35,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 CACHE_SECONDS = 24 * 3600
-"""A local copy of a remote segment is dropped this long after it was made; who still needs it copies it again."""
+"""A local copy of a remote segment is dropped this long after it was made. Whoever still needs it copies it again."""
 
 
 @runtime_checkable
 class Folder(Protocol):
-    """See the module's contract."""
+    """What the engine asks of a folder. The contract is at the top of this file."""
 
     def load(self, name: str) -> pa.Buffer: ...
     def write(self, name: str, data: bytes | pa.Buffer) -> None: ...
@@ -47,7 +51,7 @@ class Folder(Protocol):
 
 
 def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
-    """The folder at a path or URI (`ck`, `file:/ck`, `s3://bucket/ck`, `hdfs://...`); a Folder is itself."""
+    """The folder at a path or URI (`ck`, `file:/ck`, `s3://bucket/ck`, `hdfs://...`). A Folder is returned as it is."""
     if not isinstance(location, (str, os.PathLike)):
         return location
     text = os.fspath(location)
@@ -61,7 +65,7 @@ def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
-    """A folder on this machine (or a shared mount)."""
+    """A folder on a disk of this machine, or on a shared mount."""
 
     root: str
 
@@ -123,7 +127,7 @@ class LocalFolder:
 
 @dataclass(slots=True)
 class MemoryFolder:
-    """A folder in this process: state of the embedded engine without a checkpoint."""
+    """A folder in this process: where the embedded engine keeps its state when it has no checkpoint."""
 
     files: dict[str, pa.Buffer] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -145,7 +149,7 @@ class MemoryFolder:
             return True
 
     def names(self, folder: str) -> list[str]:
-        start = folder.rstrip("/") + "/"
+        start = f"{folder.rstrip('/')}/" if folder else ""
         return sorted({n[len(start) :].split("/")[0] for n in self.files if n.startswith(start)})
 
     def delete(self, name: str) -> None:
@@ -158,7 +162,7 @@ class MemoryFolder:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFolder:
-    """A folder on a pyarrow file system. Segments are copied to this machine's disk once and mapped from there."""
+    """A folder on a pyarrow file system. A segment is copied to this machine's disk once, and mapped from there."""
 
     filesystem: pafs.FileSystem
     root: str
@@ -183,10 +187,10 @@ class RemoteFolder:
             os.replace(part, cached)
         finally:
             part.unlink(missing_ok=True)
-        if zlib.crc32(name.encode()) % 32 == 0:  # now and then: a folder's listing is not free
+        if zlib.crc32(name.encode()) % 32 == 0:  # for one copy in 32: listing a folder costs time
             old = time.time() - CACHE_SECONDS
             for copy in cached.parent.iterdir():
-                with suppress(FileNotFoundError):  # another process makes room too
+                with suppress(FileNotFoundError):  # another process removes old copies too
                     if copy.stat().st_mtime < old:
                         copy.unlink()
 
@@ -219,10 +223,10 @@ class RemoteFolder:
             self.filesystem.delete_dir(self._path(folder))
 
     def _path(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        return f"{self.root}/{name}" if name else self.root
 
     def _cache(self) -> Path:
-        """This machine's cache of the checkpoint's segments."""
+        """The folder on this machine that holds copies of the checkpoint's segments."""
         mark = f"{self.filesystem.type_name}:{self.root}"
         cache = Path(tempfile.gettempdir()) / f"evenjoin-cache-{zlib.crc32(mark.encode()):08x}"
         cache.mkdir(exist_ok=True)

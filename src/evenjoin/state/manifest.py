@@ -1,7 +1,9 @@
-"""The manifest: which runs each instance holds for each side. A frozen value; every change makes a new one.
+"""The manifest: which runs each instance holds of each store. A frozen value; a change makes a new one.
 
-Applying a batch is arithmetic on sets of runs: what the receipts sealed comes in, what they merged goes out, what
-the watermark has passed is dropped. Files named by no manifest are garbage.
+    manifest after a batch  =  manifest before  -  runs that were merged  +  runs that were sealed  -  expired runs
+
+The manifest of the last commit is the state: a file that it does not name is garbage.
+Not here: reading runs (segment.py), and which table placed them (the commit says that).
 """
 
 from __future__ import annotations
@@ -13,56 +15,67 @@ from typing import Any
 from evenjoin.state.segment import Run
 
 Place = tuple[int, int]
-"""(instance, side)"""
+"""(instance, store): what one instance keeps of one store of its program. Store s holds the tuples of side s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     runs: Mapping[Place, tuple[Run, ...]] = field(default_factory=dict)
 
-    def of(self, instance: int, side: int) -> tuple[Run, ...]:
-        return self.runs.get((instance, side), ())
+    def of(self, instance: int, store: int) -> tuple[Run, ...]:
+        return self.runs.get((instance, store), ())
 
     def __iter__(self) -> Iterator[tuple[int, int, Run]]:
-        for (instance, side), runs in sorted(self.runs.items()):
+        for (instance, store), runs in sorted(self.runs.items()):
             for run in runs:
-                yield instance, side, run
+                yield instance, store, run
 
     @property
     def files(self) -> set[str]:
         return {run.file for _, _, run in self}
 
-    def stored(self, instance: int, side: int) -> int:
-        """Live tuples of a side on an instance."""
-        return sum(run.alive for run in self.of(instance, side))
+    def stored(self, instance: int, store: int) -> int:
+        """How many tuples of a store are alive on an instance."""
+        return sum(run.alive for run in self.of(instance, store))
 
-    def changed(self, place: Place, gone: Iterable[Run], come: Iterable[Run]) -> Manifest:
-        """Some runs of one place replaced by others."""
-        gone = set(gone)
-        kept = tuple(run for run in self.runs.get(place, ()) if run not in gone)
-        return Manifest({**self.runs, place: (*kept, *come)})
+    def bytes(self, instance: int) -> int:
+        """Bytes of all runs that an instance holds, dead tuples of masked runs included."""
+        return sum(run.bytes for (owner, _), runs in self.runs.items() if owner == instance for run in runs)
+
+    def changed(self, gone: Mapping[Place, Iterable[Run]], come: Mapping[Place, Iterable[Run]]) -> Manifest:
+        """The manifest without the runs that are gone and with those that have come, by place."""
+        runs = dict(self.runs)
+        for place in sorted({*gone, *come}):
+            leaving = set(gone.get(place, ()))
+            kept = (run for run in runs.get(place, ()) if run not in leaving)
+            runs[place] = (*kept, *come.get(place, ()))
+        return Manifest(runs)
 
     def expired(self, horizons: tuple[int | None, ...], watermark: int | None) -> tuple[Manifest, int]:
-        """Without the runs whose every tuple is dead (time + horizon <= watermark), and how many tuples those had."""
+        """The manifest without expired runs, and how many live tuples those had.
+
+        A run expires when its latest tuple is dead: `high` + horizon <= watermark. `horizons` are by store; a store
+        with None never expires. A run with one tuple that is still needed stays whole.
+        """
         if watermark is None or all(h is None for h in horizons):
             return self, 0
         kept: dict[Place, tuple[Run, ...]] = {}
         dropped = 0
-        for (instance, side), runs in self.runs.items():
-            horizon = horizons[side]
+        for (instance, store), runs in self.runs.items():
+            horizon = horizons[store]
             live = tuple(r for r in runs if horizon is None or r.high + horizon > watermark)
             dropped += sum(r.alive for r in runs) - sum(r.alive for r in live)
-            kept[instance, side] = live
+            kept[instance, store] = live
         return (self, 0) if kept == self.runs else (Manifest(kept), dropped)
 
     def to_json(self) -> list[dict[str, Any]]:
-        return [{"instance": i, "side": s, **run.to_json()} for i, s, run in self]
+        return [{"instance": i, "store": s, **run.to_json()} for i, s, run in self]
 
     @classmethod
     def from_json(cls, data: list[dict[str, Any]]) -> Manifest:
         runs: dict[Place, tuple[Run, ...]] = {}
         for item in data:
-            run = {name: value for name, value in item.items() if name not in ("instance", "side")}
-            place = item["instance"], item["side"]
+            run = {name: value for name, value in item.items() if name not in ("instance", "store")}
+            place = item["instance"], item["store"]
             runs[place] = (*runs.get(place, ()), Run.from_json(run))
         return cls(runs)

@@ -1,15 +1,31 @@
-"""A segment: one immutable Arrow IPC file with one or more sorted runs (record batches) of one side.
+"""A segment: one immutable Arrow IPC file with one or more sorted runs (record batches) of one store.
 
-A run covers one sub-window of event time, so expiry drops whole runs. Sealed once, never changed; its CRC-32 goes
-into the manifest and is verified when a process first opens the file. A file that is missing, cut short or altered
-is a StateCorruptionError that names it: never a wrong answer.
+A run covers one sub-window of event time, so that expiry can drop whole runs.
+
+Guarantee: a segment is sealed once and never changed. Its CRC-32 goes into the manifest, and a process verifies it when
+it first opens the file. A file that is missing, cut short or altered raises a StateCorruptionError that names it; it
+never gives a wrong answer.
+
+Every probe visits every run of a place, so runs must stay few. Merging is size-tiered (`choose`, `merged`): the runs of
+one sub-window whose sizes are within a factor of 4 form a tier, and when a tier has FAN runs they become one. A masked
+run is rewritten without its dead tuples once these are more than half.
+
+* While runs are below the budget, a sub-window with n tuples has O(log n) of them, and a tuple is rewritten O(log n)
+  times in its life.
+* A batch makes at most one merge per place, and the merge never reads more than `budget` tuples. Of a tier that is too
+  large it takes the smallest runs. Two runs that exceed the budget together are not merged, so about n / budget large
+  runs may remain: they are cheap to probe and expensive to rewrite.
+
+Not here: which runs exist, and dropping what has expired, which is always whole runs (manifest.py).
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,21 +33,28 @@ import pyarrow as pa
 
 from evenjoin.errors import StateCorruptionError
 from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.sorting import run_order
 from evenjoin.state.files import Folder
-from evenjoin.state.layout import Layout, Tuples
+from evenjoin.state.tuples import Tuples, TupleSchema
 
 MAX_PIECES = 16
+FAN = 4
+"""Runs of a tier that are merged into one."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One sorted run, as the manifest knows it. `file_bytes` and `crc` are the whole file's.
+    """One sorted run, as the manifest knows it.
 
-    `sub_window` is the number of its sub-window (0 when nothing expires), `low` and `high` its span of times.
-    `mask` names a table: only tuples which that table stores here are alive (the rest has migrated away).
-    `dirty` are hashed codes that more than one key of the run shares.
+    file, index       the segment, and which of its record batches the run is
+    rows, alive       its tuples, and how many of them are alive
+    sub_window        the number of its sub-window; 0 where nothing expires
+    low, high         the least and the greatest time of its tuples; both 0 without times
+    bytes             its size in memory
+    file_bytes, crc   size and CRC-32 of the whole file
+    mask              the name of a table: only the tuples that it stores on this instance are alive, because the others
+                      have migrated away. None: all are alive
+    dirty             hashed codes that more than one key of the run share (instance/verify.py)
     """
 
     file: str
@@ -55,16 +78,11 @@ class Run:
         return cls(**{**data, "dirty": tuple(data["dirty"])})
 
 
-def sorted_tuples(tuples: Tuples) -> Tuples:
-    """The same tuples in run order."""
-    order = run_order(tuples.codes, tuples.times)
-    return tuples.take(order)
-
-
 def cut(tuples: Tuples, width: int | None) -> list[tuple[int, Tuples]]:
-    """Sorted tuples cut into sub-windows of `width` (None: nothing expires), each with its number.
+    """Sorted tuples cut into sub-windows of `width`, each with its number: time // width. None: they are not cut.
 
-    A batch that spans very many sub-windows (a backfill) is cut into at most MAX_PIECES wider ones.
+    A batch that spans very many sub-windows, such as a backfill, is cut into at most MAX_PIECES wider ones. Their
+    width is doubled as often as needed.
     """
     if width is None or tuples.times is None or len(tuples) == 0:
         return [(0, tuples)]
@@ -78,12 +96,12 @@ def cut(tuples: Tuples, width: int | None) -> list[tuple[int, Tuples]]:
 
 
 def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> tuple[Run, ...]:
-    """Write sorted runs as one segment; each comes with its sub-window and dirty codes."""
-    layout = runs[0][1].layout
+    """Write sorted runs as one segment. Each is given as (sub-window, tuples, dirty codes)."""
+    columns = runs[0][1].schema.run
     size = pa.MockOutputStream()
-    _write(size, layout, runs)
+    _write(size, columns, runs)
     data = pa.allocate_buffer(size.size())
-    _write(pa.FixedSizeBufferWriter(data), layout, runs)
+    _write(pa.FixedSizeBufferWriter(data), columns, runs)
     crc = zlib.crc32(data)
     folder.write(name, data)
     return tuple(
@@ -92,8 +110,8 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int,
     )
 
 
-def _write(sink: Any, layout: Layout, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> None:
-    with pa.ipc.new_file(sink, layout.schema) as writer:
+def _write(sink: Any, columns: pa.Schema, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> None:
+    with pa.ipc.new_file(sink, columns) as writer:
         for _, tuples, _ in runs:
             writer.write_batch(tuples.batch)
 
@@ -102,22 +120,51 @@ def _span(times: I64 | None) -> tuple[int, int]:
     return (0, 0) if times is None or len(times) == 0 else (int(times.min()), int(times.max()))
 
 
-class Segments:
-    """The segments a process has opened. Each file is verified and mapped once, then reused by later batches."""
+def choose(runs: Sequence[Run], budget: int) -> tuple[Run, ...]:
+    """The runs of one place that should become one now; empty if none should. Pure, so a retry chooses the same
+    runs."""
+    for run in runs:
+        if run.mask is not None and run.alive * 2 < run.rows <= budget:
+            return (run,)
+    tiers: dict[tuple[int, int], list[Run]] = defaultdict(list)
+    for run in runs:
+        tiers[run.sub_window, max(run.rows, 1).bit_length() // 2].append(run)
+    full = [_affordable(tier, budget) for tier in tiers.values() if len(tier) >= FAN]
+    full = [tier for tier in full if len(tier) > 1]
+    return min(full, key=lambda tier: sum(r.rows for r in tier)) if full else ()
 
-    def __init__(self, folder: Folder, layouts: tuple[Layout, ...]) -> None:
-        self._folder, self._layouts = folder, layouts
+
+def _affordable(tier: Sequence[Run], budget: int) -> tuple[Run, ...]:
+    """As many of the smallest runs as may be read within the budget."""
+    by_size = sorted(tier, key=lambda run: run.rows)
+    return tuple(run for run, read in zip(by_size, accumulate(r.rows for r in by_size), strict=True) if read <= budget)
+
+
+def merged(schema: TupleSchema, runs: Sequence[tuple[Tuples, np.ndarray | None]]) -> Tuples:
+    """The live tuples of some runs as one sorted run. Each run comes with the mask of its live tuples; None: all
+    live."""
+    batches = [t.batch if live is None else t.batch.filter(pa.array(live)) for t, live in runs]
+    return Tuples.joined(schema, batches, schema.run)
+
+
+class Segments:
+    """The segments that a process has open. Each file is verified and mapped once; later batches reuse it."""
+
+    def __init__(self, folder: Folder, schemas: tuple[TupleSchema, ...]) -> None:
+        self._folder, self._schemas = folder, schemas
         self._open: dict[str, pa.ipc.RecordBatchFileReader] = {}
         self._known: dict[tuple[str, int, str | None, str], tuple[str, Any]] = {}
 
-    def read(self, side: int, run: Run) -> Tuples:
+    def read(self, store: int, run: Run) -> Tuples:
+        """The tuples of a run of a store."""
         reader = self._open.get(run.file)
         if reader is None:
             reader = self._open[run.file] = self._verified(run)
-        return Tuples.of(self._layouts[side], reader.get_batch(run.index))
+        return Tuples.of(self._schemas[store], reader.get_batch(run.index))
 
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
-        """Something that follows from a run, which never changes: found once, and anew for another `version`."""
+        """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew
+        for another `version` (of what else it depends on, such as a table)."""
         key = run.file, run.index, run.mask, what
         found = self._known.get(key)
         if found is None or found[0] != version:
@@ -125,7 +172,8 @@ class Segments:
         return found[1]
 
     def retain(self, named: set[str], owner: str) -> None:
-        """Forget the files of an instance (`owner` is part of their names) that its manifest no longer names."""
+        """Close the files of one instance that the manifest no longer names. `owner` is the part of a file's name that
+        says whose it is."""
         for name in [n for n in self._open if owner in n and n not in named]:
             del self._open[name]
         for key in [k for k in self._known if owner in k[0] and k[0] not in named]:

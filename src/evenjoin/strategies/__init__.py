@@ -1,4 +1,5 @@
-"""One file per system of the papers. A strategy is an initial table and a planner, nothing else."""
+"""One file or folder per system of the papers. A strategy is an initial table and a planner, nothing else: it moves no
+tuple, and it decides on no migration (runtime/rebalance.py does)."""
 
 from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.base import Strategy, resolve, strategies

@@ -7,19 +7,25 @@ A strategy is a frozen value with pure functions:
     imbalance(items, table)           -> number            how uneven that is, by the paper's own measure
     plan(report, items, table)        -> table | None      a better table for the load seen, or nothing
 
-and three constants: `threshold`, the bound its imbalance is to stay within, `alert`, above which a plan is called for,
-and `tracked`, the number of heavy keys it wants to be told of by each instance (0: it has no planner, and stored tuples
-need not be counted). `items` are the report's load as the pieces a table can place (load/items.py), so `load` and
-`imbalance` can be asked of any table.
+and three constants:
 
-A plan that is made once the threshold is crossed, and just meets it, is crossed again by the next batch, which is a
-little different. So planners have an `aim`, a part of the threshold: plans are made for it, and called for half way
-between it and the threshold, before that is crossed. An `aim` of 1 is the papers' rule to the letter.
+    threshold    the bound that its imbalance is to stay within
+    alert        the imbalance above which a plan is called for; infinite: never, there is no planner
+    tracked      how many heavy keys each instance reports to it; 0: none, and stored tuples need not be counted
+
+`items` are the report's load as the pieces a table can place (load/items.py), so `load` and `imbalance` can be asked of
+any table.
+
+If a plan is made only once the threshold is crossed, and just meets the threshold, then the next batch, which is a
+little different, crosses it again. So planners have an `aim`, a part of the threshold. Plans are made for the aim, and
+called for half way between the aim and the threshold. An `aim` of 1 is the papers' rule to the letter.
 
     even  . . . . . . aim * threshold . . . . . . alert . . . . . . threshold
                       plans are made for this     and called for here
 
-Planners only suggest: the driver checks the table, owns the guards (cool-down, gain, budget) and the migration.
+Guarantee: a strategy has no clock, no files, and no randomness but from a seed. The same report and table give the
+same plan. Planners only suggest. Not here: the check of the table, the guards (cool-down, gain, budget) and the
+migration (runtime/rebalance.py, runtime/driver.py).
 """
 
 from __future__ import annotations
@@ -28,14 +34,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items, work_by_instance
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-
-Layout = Literal["shared", "split"]
+from evenjoin.placement.table import Layout, RoutingTable
 
 
 @runtime_checkable
@@ -66,7 +70,8 @@ class Strategy(Protocol):
 
 
 class Static:
-    """The planner of a strategy that has none. Its load is the work of an instance, its imbalance busiest over mean."""
+    """What a strategy without a planner inherits. Its load is the work of each instance, its imbalance the busiest over
+    the mean; nothing calls for a plan."""
 
     __slots__ = ()
 
@@ -95,7 +100,8 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of an imbalance that is `even` at best, from its threshold and the part of it that is aimed at."""
+    """What plans are made for, and what calls for them. The imbalance is `even` at best; `aim` is the part of the way
+    from there to the threshold."""
 
     threshold: float
     aim: float
@@ -103,17 +109,17 @@ class Bounds:
 
     @property
     def goal(self) -> float:
-        """What plans are made for."""
+        """The imbalance that plans are made for."""
         return self.even + self.aim * (self.threshold - self.even)
 
     @property
     def alert(self) -> float:
-        """What calls for a plan."""
+        """The imbalance above which a plan is called for."""
         return (self.goal + self.threshold) / 2
 
 
 def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:
-    """Refuse settings that make no sense: by the setting's name what it must be, and whether it is."""
+    """Refuse settings that make no sense. `wanted` maps each setting to (requirement as text, is it satisfied?)."""
     who = type(strategy).__name__.lower()
     for name, (what, fine) in wanted.items():
         if not fine:
@@ -139,7 +145,8 @@ def strategies() -> tuple[str, ...]:
 
 
 def resolve(strategy: str | Strategy) -> Strategy:
-    """A strategy from a name ("hash", "contrand(groups=6)") or the value itself."""
+    """The strategy of a name, with settings or without ("hash", "contrand(groups=6)"). A Strategy is returned as it
+    is."""
     if not isinstance(strategy, str):
         if isinstance(strategy, type) or not isinstance(strategy, Strategy):
             kind = f"the class {strategy.__name__}" if isinstance(strategy, type) else type(strategy).__name__

@@ -5,6 +5,8 @@
 * Random (the papers' *Bi*): a tuple is stored on any unit of its side and probes all units of the other.
   Perfectly even, most messages; the only one of the three that suits any condition.
 * ContRand (*Bi6*, *JB6* with 6 groups): hash into subgroups, random inside a subgroup. The trade-off of both.
+
+Guarantee: their tables never change, whatever the load is. Not here: planners (the other files of this folder).
 """
 
 from __future__ import annotations
@@ -13,23 +15,24 @@ from dataclasses import dataclass
 from math import lcm
 
 from evenjoin.errors import SpecError
-from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Layout, Static, halves, register
+from evenjoin.strategies.base import Static, halves, register
 
 PER_UNIT = 4
-"""Buckets per unit of a hash table, unless said otherwise. They are what a planner can move where keys are too small to
-matter, and LS-Stream's partitions. More of them balance finer where no key is hot. But a hot key's partition cannot be
-divided, and in LS-Stream's model its R^c grows with the square of its share, so LI cannot fall below its own excess
-over the mean: zipf 1.0 on both sides, 8 shared instances: 1.9 with 16 a unit, below 1 with 4."""
+"""Buckets per unit of a hash table, unless said otherwise. A planner can move buckets where keys are too small to
+matter; they are also LS-Stream's partitions. More buckets balance finer where no key is hot. But a hot key's partition
+cannot be divided. In LS-Stream's model its R^c grows with the square of its share, so LI cannot fall below that
+partition's own excess over the mean. With zipf 1.0 on both sides and 8 shared instances that is 1.9 with 16 buckets a
+unit, and below 1 with 4."""
 
 
 def hash_table(origin: str, buckets: int, instances: int, sides: int, layout: Layout) -> RoutingTable:
-    """P hash buckets, Biclique(1, 1): bucket b of P is stored on unit b * units // P of each side.
+    """P hash buckets, each with one unit per side: bucket b is stored on unit b * units // P of each side.
 
-    P is `buckets` (0: PER_UNIT a unit), rounded up so that each side's units get equally many. A code's bucket is a
-    range of its hash, so the unit of a code does not depend on P: a checkpoint may go on under another strategy, or
-    with another P, and nothing moves.
+    P is `buckets` (0: PER_UNIT a unit), rounded up so that each side's units get equally many. A bucket is a range of
+    hash values, so the unit of a code does not depend on P. A checkpoint may go on under another strategy, or with
+    another P, and nothing moves.
     """
     groups = halves(instances, sides, layout)
     step = lcm(*map(len, groups))
@@ -40,7 +43,7 @@ def hash_table(origin: str, buckets: int, instances: int, sides: int, layout: La
     regions = tuple(
         Region(Buckets(tuple(ids)), Biclique(tuple((unit,) for unit in units))) for units, ids in shared.items()
     )
-    return RoutingTable(0, instances, sides, size, regions, f"{origin}/{layout}")
+    return RoutingTable(0, instances, sides, size, regions, origin, layout=layout)
 
 
 @register("hash")
@@ -75,7 +78,7 @@ class ContRand(Static):
             Region(Buckets((g,)), Biclique(tuple(units[g :: self.groups] for units in hosts)))
             for g in range(self.groups)
         )
-        return RoutingTable(0, instances, sides, self.groups, regions, f"{self.origin}/{layout}")
+        return RoutingTable(0, instances, sides, self.groups, regions, self.origin, layout=layout)
 
 
 @register("random")
@@ -89,4 +92,4 @@ class Random(Static):
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         regions = (Region(Buckets((0,)), Biclique(halves(instances, sides, layout))),)
-        return RoutingTable(0, instances, sides, 1, regions, f"random/{layout}")
+        return RoutingTable(0, instances, sides, 1, regions, self.origin, layout=layout)

@@ -1,11 +1,12 @@
 """Dynamic, a baseline of A-DSP (Sec. 5.1; Elseidy et al.): one grid of a power of two of tasks.
 
-* Workload of one stream doubles: twice the lines along its side, half along the other. A line is worth splitting when
-  it holds more than twice what the other side's lines hold; at exactly twice both schemes store the same, and it stays.
-* A task stores more than half of V: every task is split into four.
+* When the workload of one stream doubles, its side gets twice the lines, and the other side half. Lines are split when
+  they hold more than twice what the other side's lines hold. At exactly twice both schemes store the same, and it
+  stays.
+* When a task stores more than half of V, every task is split into four.
 
-Both keep most tuples where they are: lines are halved in place, neighbours merge. There is no way back to fewer tasks;
-the paper names none. `high`, `low` and `fill` are not used.
+Both keep most tuples where they are: lines are halved in place, and neighbours merge. Not here: a way back to fewer
+tasks, since the paper names none. `high`, `low` and `fill` are not used.
 
     2 x 2 over 0 1 / 2 3     R doubles: 4 x 1 over 0 / 1 / 2 / 3     too full: 4 x 4 over 0 4 1 5 / 6 7 8 9 / ...
 """
@@ -18,9 +19,9 @@ import numpy as np
 
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Grid
-from evenjoin.strategies.base import Layout, register
+from evenjoin.strategies.base import register
 from evenjoin.strategies.sized import Sized, one_grid, volumes
 
 
@@ -30,11 +31,11 @@ class Dynamic(Sized):
     """One grid of 2^a x 2^b tasks."""
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
-        """As many of the instances as are a power of two, as square as that allows."""
+        """One grid over the largest power of two of instances that there are, as square as that allows."""
         Sized.initial(self, 1, sides, layout)
         power = instances.bit_length() - 1
         rows, columns = 2 ** (power // 2), 2 ** (power - power // 2)
-        return one_grid(Grid(rows, columns, tuple(range(rows * columns))), f"{self.origin}/{layout}")
+        return one_grid(Grid(rows, columns, tuple(range(rows * columns))), self.origin, layout)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
         """Fullest task over half of V, or the fuller line over twice the other, whichever is more."""
@@ -59,7 +60,8 @@ class Dynamic(Sized):
 
 
 def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int, least: int = 1) -> Grid:
-    """The grid for these volumes, reached by doubling a side (halving the other) and by quadrupling."""
+    """The grid for these volumes. It is reached by doubling one side's lines while halving the other's, and by
+    quadrupling."""
     while True:
         row, column = rows / grid.rows, columns / grid.columns
         if row > 2 * column and grid.columns > 1:
@@ -85,7 +87,7 @@ def more_columns(grid: Grid) -> Grid:
 
 
 def quadrupled(grid: Grid) -> Grid:
-    """Every task keeps a quarter of its cell; the other quarters are new tasks."""
+    """Every task keeps a quarter of its cell. The other quarters are new tasks."""
     cells = np.full((grid.rows * 2, grid.columns * 2), -1)
     cells[::2, ::2] = np.array(grid.cells).reshape(grid.rows, grid.columns)
     cells[cells < 0] = np.arange(len(grid.cells), 4 * len(grid.cells))

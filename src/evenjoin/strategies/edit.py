@@ -6,24 +6,24 @@
     edit.move_bucket(5, side=1, to=(2,))          LS-Stream: partition 5
     edit.table()                                  the next version, or the same object if nothing changed
 
-Invariant: whatever the edits, the result passes `check`: every bucket keeps a region, a key has at most one, each side
-of each region has at least one unit. A key whose units are again its bucket's own has no region any more (D-JB's H3:
-the record is cleared). Only regions with a Biclique can be edited. Does not judge whether an edit is wise.
+Guarantee: if the table passes `check`, so does the result, as long as the instances named exist and each `to` names at
+least one. Every bucket keeps a region, and a key has at most one. A key whose units are again those of its bucket has
+no region any more (D-JB's H3: the record is cleared).
+Only regions with a Biclique can be edited. Not here: whether an edit is wise (the planners).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from evenjoin.kernels.hashing import bucket_of
-from evenjoin.load.items import home_of_buckets
+from evenjoin.placement.place import bucket_of
 from evenjoin.placement.ranges import Ranges
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
 
 
 class Edit:
-    """A table being rewritten. Mutable, private to one planning."""
+    """A table while it is rewritten. Mutable, and private to one planning."""
 
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
@@ -41,7 +41,7 @@ class Edit:
         return tuple(sorted(self._keys))
 
     def home(self, code: int) -> Biclique:
-        """Where the key's bucket lives: the key-based hashing unit."""
+        """Where the key's bucket lives: the papers' hashing unit of the key."""
         return self._buckets[int(bucket_of(np.array([code], np.int64), self._table.buckets)[0])]
 
     def units(self, code: int) -> Biclique:
@@ -53,7 +53,7 @@ class Edit:
         return self._buckets[bucket]
 
     def move_key(self, code: int, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None = None) -> None:
-        """The key's tuples of a side live on these instances from now on, by these shares (even when absent)."""
+        """From now on the key's tuples of a side live on these instances, with these shares (None: even ones)."""
         moved = _with(self.units(code), side, to, weights)
         if moved == self.home(code):
             self._keys.pop(code, None)
@@ -85,6 +85,16 @@ class Edit:
         if before == set(_split(tuple(regions))):
             return self._table
         return self._table.with_regions(tuple(regions))
+
+
+def home_of_buckets(table: RoutingTable) -> dict[int, Biclique]:
+    """The topology of each bucket; buckets that are not in a Biclique are left out."""
+    return {
+        bucket: region.topology
+        for region in table.regions
+        if isinstance(region.takes, Buckets) and isinstance(region.topology, Biclique)
+        for bucket in region.takes.ids
+    }
 
 
 def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None) -> Biclique:

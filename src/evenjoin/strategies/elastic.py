@@ -1,80 +1,100 @@
 """`instances="auto"`: any strategy on as many instances as its state needs.
 
-    evenjoin.join(..., strategy="fastjoin", instances="auto", task_capacity=1_000_000, max_instances=16)
+    evenjoin.join(..., strategy="fastjoin", instances="auto",
+                  scaling=evenjoin.Scaling(task_capacity=1_000_000, max_instances=16))
 
-An instance has room for `task_capacity` stored tuples (V). Above `high` (80 %) of the room of all instances the join
-scales out, below `low` (50 %) it scales in, to as many as leave each `to` of its room used: halfway between both, so
-that it does not swing, or as told (at `high` it takes the fewest there can be, and changes most often). The new table
-is the strategy's own first table for that number, its routed keys forgotten: the planner finds them again. The state
-moves by `diff`, between two batches, like in any rebalance.
+An instance has room for `task_capacity` stored tuples (V). When more than `scale_out` (80 %) of the room of all
+instances is used, the join scales out. Below `scale_in` (50 %) it scales in. The new number of instances leaves
+`scale_to` of their room used. By default that is halfway between both, so that the number does not swing. With
+`scale_to` at `scale_out` there are as few instances as possible, and they change most often.
 
-What is compared is the sum over all instances: one that is fuller than others is the strategy's affair, not a reason
-for more. Square, Dynamic and A-DSP size themselves by the same capacity (sized.py) and are only given the limits.
+The new table is the strategy's own initial table for that number. Keys with regions of their own are forgotten; the
+planner finds them again. The state moves by `diff`, between two batches, as in any rebalance.
+
+Not considered: how full a single instance is. Only the sum over all instances counts; an instance that is fuller than
+others is for the strategy to relieve, and no reason for more of them. Square, Dynamic and A-DSP size themselves by the
+same capacity (sized.py) and are only given the limits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, isfinite
 
 from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-from evenjoin.strategies.base import Layout, Strategy
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.strategies.base import Strategy
 from evenjoin.strategies.sized import Sized
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """The limits of scaling; see above."""
+class Scaling:
+    """The limits of scaling with `instances="auto"`.
+
+    task_capacity: stored tuples an instance has room for.
+    min_instances, max_instances: the fewest instances, with which a new join starts, and the most.
+    scale_in, scale_out: the number of instances changes when less or more than this part of all room is used.
+    scale_to: the part of all room that the new number leaves used; None is halfway between both.
+    """
 
     task_capacity: float
-    least: int = 1
-    most: int = 64
-    low: float = 0.5
-    high: float = 0.8
-    to: float | None = None
+    min_instances: int = 1
+    max_instances: int = 64
+    scale_in: float = 0.5
+    scale_out: float = 0.8
+    scale_to: float | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.task_capacity, (int, float)) and self.task_capacity > 0):
+        if not (_is_number(self.task_capacity) and self.task_capacity > 0):
             raise SpecError(f"task_capacity={self.task_capacity!r}: stored tuples an instance has room for, above 0")
-        if not (type(self.least) is int and type(self.most) is int and 1 <= self.least <= self.most):
-            raise SpecError(
-                f"min_instances={self.least!r}, max_instances={self.most!r}: whole numbers, 1 <= min <= max"
-            )
-        if not 0 <= self.low < self.high <= 1:
-            raise SpecError(f"scale_in={self.low!r}, scale_out={self.high!r}: 0 <= scale_in < scale_out <= 1")
-        if not self.low < self.fill <= self.high:
-            raise SpecError(f"scale_to={self.to!r}: scale_in < scale_to <= scale_out")
+        least, most = self.min_instances, self.max_instances
+        if not (type(least) is int and type(most) is int and 1 <= least <= most):
+            raise SpecError(f"min_instances={least!r}, max_instances={most!r}: whole numbers, 1 <= min <= max")
+        low, high = self.scale_in, self.scale_out
+        if not (_is_number(low) and _is_number(high) and 0 <= low < high <= 1):
+            raise SpecError(f"scale_in={low!r}, scale_out={high!r}: 0 <= scale_in < scale_out <= 1")
+        if (self.scale_to is not None and not _is_number(self.scale_to)) or not low < self.fill <= high:
+            raise SpecError(f"scale_to={self.scale_to!r}: scale_in < scale_to <= scale_out")
 
     @property
     def fill(self) -> float:
-        return (self.low + self.high) / 2 if self.to is None else self.to
+        """The part of all room that a new number of instances leaves used."""
+        return (self.scale_in + self.scale_out) / 2 if self.scale_to is None else self.scale_to
 
     def instances_for(self, stored: float, now: int) -> int:
-        """As many as are there while they are neither too full nor too empty, else as many as leave room."""
+        """How many instances there should be: as many as now while they are neither too full nor too empty, else as
+        many as leave the part `fill` of their room used, within the limits."""
         used = stored / (now * self.task_capacity)
-        if self.low <= used <= self.high:
+        if self.scale_in <= used <= self.scale_out:
             return now
-        return min(max(ceil(stored / (self.fill * self.task_capacity)), self.least), self.most)
+        return min(max(ceil(stored / (self.fill * self.task_capacity)), self.min_instances), self.max_instances)
 
     def pressure(self, stored: float, now: int) -> float:
-        """Above 1 if another number of instances is called for, and allowed."""
+        """Above 1 if another number of instances is called for and within the limits; else 0."""
         if self.instances_for(stored, now) == now:
             return 0.0
         used = stored / (now * self.task_capacity)
-        return used / self.high if used > self.high else min(self.low / used, 1e9) if used > 0 else 1e9
+        if used > self.scale_out:
+            return used / self.scale_out
+        return min(self.scale_in / used, 1e9) if used > 0 else 1e9
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Elastic:
-    """A strategy that also changes its number of instances. Its imbalance is in units of alerts: above 1 calls for
-    a plan, be it because of the strategy's own imbalance or of the room left."""
+    """A strategy that also changes its number of instances.
+
+    Its imbalance is measured in alerts: above 1 a plan is called for, either because the inner strategy's imbalance is
+    above its alert, or because of the room that is used.
+    """
 
     inner: Strategy
-    scale: Scale
-    layout: Layout
+    scaling: Scaling
 
     @property
     def origin(self) -> str:
@@ -99,32 +119,32 @@ class Elastic:
         return self.inner.load(items, table)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        pressure = self.scale.pressure(float(items.stored.sum()), table.instances)
+        pressure = self.scaling.pressure(float(items.stored.sum()), table.instances)
         if pressure > 1 or not self.inner.tracked or not items.fit(table):
             return pressure
         return max(self.inner.imbalance(items, table) / self.inner.alert, pressure)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        wanted = self.scale.instances_for(float(items.stored.sum()), table.instances)
+        wanted = self.scaling.instances_for(float(items.stored.sum()), table.instances)
         if wanted == table.instances:
             return self.inner.plan(report, items, table) if self.inner.tracked else None
         try:
-            fresh = self.inner.initial(wanted, table.sides, self.layout)
-        except SpecError:  # so few instances do not suit the strategy's settings
+            fresh = self.inner.initial(wanted, table.groups, table.layout)
+        except SpecError:  # the strategy's settings do not fit so few instances
             return None
         return replace(fresh, version=table.version + 1, reach=table.reach)
 
 
-def elastic(strategy: Strategy, scale: Scale, layout: Layout) -> Strategy:
-    """The strategy with a number of instances that follows its state."""
+def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:
+    """The strategy, with a number of instances that follows the state."""
     if isinstance(strategy, Sized):
         return replace(
             strategy,
-            task_capacity=scale.task_capacity,
-            most=scale.most,
-            least=scale.least,
-            low=scale.low,
-            high=scale.high,
-            fill=scale.fill,
+            task_capacity=scaling.task_capacity,
+            most=scaling.max_instances,
+            least=scaling.min_instances,
+            low=scaling.scale_in,
+            high=scaling.scale_out,
+            fill=scaling.fill,
         )
-    return Elastic(strategy, scale, layout)
+    return Elastic(strategy, scaling)

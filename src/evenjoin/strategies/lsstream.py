@@ -1,4 +1,4 @@
-"""LS-Stream (`lsstream.txt`): many small partitions, a table of constant size, and partitions that leave stragglers.
+"""LS-Stream: many small partitions, a table of constant size, and partitions that leave stragglers.
 
 Two-level routing (section V-B, eq. 28-29): a key hashes to one of P partitions (buckets), and the table names each
 partition's instance. P is much larger than the number of instances and never changes, so neither does the table's size:
@@ -11,16 +11,16 @@ annealing for the largest mif (eq. 25, Algorithm 1) under eq. 30 and eq. 31. In 
 both sides live and move together and its load is their sum; in layout `split` each side's group is balanced by itself.
 
 Where the paper is silent:
-* It migrates between one pair at a time; decisions here are taken once a micro-batch, so a plan repeats pairs on the
-  forecast until LI is what plans are made for (`aim` of alpha, see strategies/base.py) or nothing helps, `instances`
-  rounds at most. LI never rises: eq. 31 sees to it.
-* One pair often cannot reach eq. 30 (R_h is more than j_l may take). The pair then moves at least half of what eq. 31
-  allows, and if no set does that either, what fits; later rounds go on from there. For a bound below 1 the other half
-  of LI < alpha (eq. 27), that of j_l, is asked for in the same way.
-* Where eq. 31 leaves eq. 30 out of reach because j_h's partitions are too big, the smallest of them that is too big
-  moves, if the heavier one of the pair is then lighter: j_l becomes it. Two hot partitions on one instance would
-  otherwise stay together for ever. What moves is less than R_h - R_l, so no load comes to lie outside of the two.
-* A straggler from which nothing can go (one partition is its whole load) is left, and the next one is looked at.
+* The paper migrates between one pair at a time. Decisions here are taken once a micro-batch. So a plan goes on with
+  further pairs, on the forecast, until LI is what plans are made for (`aim` of alpha, see strategies/base.py) or
+  nothing helps; at most one round per instance. A plan with a higher LI than now is not proposed.
+* One pair often cannot reach eq. 30, because R_h is more than j_l may take. The pair then moves at least half of what
+  eq. 31 allows. If no set does that either, it moves what fits. Later rounds go on from there. For an alpha below 1 the
+  other half of LI < alpha (eq. 27), that of j_l, is asked for in the same way.
+* Sometimes eq. 31 puts eq. 30 out of reach because j_h's partitions are too big. Then the smallest of those moves, if
+  this leaves the heavier one of the pair lighter than before. Two hot partitions on one instance would otherwise stay
+  together for ever. What moves is less than R_h - R_l, so neither load leaves the range between the two.
+* A straggler from which nothing can go (one partition is its whole load) is passed over, and the next one is looked at.
 
 Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models
 (load/lsstream.py) and the choice of partitions (partition_selection.py).
@@ -34,7 +34,7 @@ import numpy as np
 
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.items import F64, Items, home_of_buckets
+from evenjoin.load.items import F64, Items
 from evenjoin.load.lsstream import (
     Partitions,
     Queue,
@@ -48,24 +48,31 @@ from evenjoin.load.lsstream import (
     units_of,
 )
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-from evenjoin.strategies.base import Bounds, Layout, register, require
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.strategies.base import Bounds, register, require
 from evenjoin.strategies.bistream import hash_table
-from evenjoin.strategies.edit import Edit
+from evenjoin.strategies.edit import Edit, home_of_buckets
 from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
 SAME = 1e-9
-"""Two sums of the same loads, added in another order, may differ by this part."""
+"""Two sums of the same loads that are added in different orders may differ by this part."""
 
 
 @register("lsstream")
 @dataclass(frozen=True, slots=True)
 class LsStream:
-    """`partitions` (0: 4 an instance; else rounded up to a multiple of the units) is P, `alpha` the threshold of LI,
-    `aim` the part of it that plans are made for (1: the paper's rule, see strategies/base.py), `gamma` the weight of
-    memory against computing (eq. 11). `interval_ms` is the window W when batches are triggered at an interval (0: they
-    follow each other). Annealing starts at `temperature` times the spread of the partitions' own mif, cools by the
-    factor `cooling` (eta) and ends at the part `coldest` of where it started."""
+    """LS-Stream.
+
+    partitions     P; 0: 4 for each unit of a side. It is rounded up to a multiple of the units
+    alpha, aim     the threshold of LI, and the part of it that plans are made for (1: the paper's rule, see
+                   strategies/base.py)
+    gamma          the weight of memory against computing (eq. 11)
+    seed           for the annealing
+    interval_ms    the window W, where batches are triggered at an interval; 0: they follow each other
+    temperature    annealing starts at this times the spread of the partitions' own mif,
+    cooling        cools by this factor (eta),
+    coldest        and ends at this part of where it started
+    """
 
     partitions: int = 0
     alpha: float = 1.0
@@ -109,7 +116,7 @@ class LsStream:
 
     @property
     def tracked(self) -> int:
-        """Partitions are counted exactly; the heavy keys are for the user's eyes."""
+        """Above 0, so that partitions are counted exactly. The heavy keys themselves are only for the user to see."""
         return 32
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
@@ -118,12 +125,12 @@ class LsStream:
         return hash_table(self.origin, self.partitions, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
-        """R of each instance (eq. 12): one row if sides share instances, else one a side."""
+        """R of each instance (eq. 12): one row if the sides share instances, else one row for each side."""
         by_side = resources_by_instance(partitions_of(items, table), table, self.gamma)
         return by_side if _disjoint(by_side) else np.nansum(by_side, axis=0, keepdims=True)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """LI (eq. 13), the larger one if each side has its group of instances."""
+        """LI (eq. 13). If each side has instances of its own, the larger LI of the two."""
         return max(imbalance_degree(group) for group in self.load(items, table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
@@ -131,7 +138,8 @@ class LsStream:
             return None
         parts = partitions_of(items, table)
         load = self.load(items, table)
-        groups: list[tuple[int, ...]] = [(0,), (1,)] if len(load) == 2 else [(0, 1)]
+        every = range(table.groups)
+        groups = [(side,) for side in every] if len(load) == len(every) else [tuple(every)]
         rng = np.random.default_rng((self.seed, report.batch))
         edit = Edit(table)
         for sides, resources in zip(groups, load, strict=True):
@@ -146,13 +154,14 @@ class LsStream:
 
 
 def _disjoint(by_side: F64) -> bool:
-    """Whether no instance has units of both sides: layout split."""
+    """Whether no instance has units of both sides, as in layout `split`."""
     return not (~np.isnan(by_side)).all(axis=0).any()
 
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """What may move: each bucket's instance `home` (-1: it has several, it stays), R, E and stored tuples."""
+    """What may move. For each bucket: the instance `home` that has it (-1: several have it, and it stays), R, E and its
+    stored tuples."""
 
     home: I64
     resources: F64
@@ -166,7 +175,8 @@ class _Pieces:
 def _pieces(
     parts: Partitions, table: RoutingTable, sides: tuple[int, ...], gamma: float, queues: list[Queue]
 ) -> _Pieces:
-    """The buckets as pieces that move with their units of these sides; their rates add up to the instances'."""
+    """The buckets as pieces; a piece is a bucket's units of these sides, which move together. Rates of pieces are
+    scaled so that they add up to those of the instances."""
     home = np.full((len(sides), table.cells), -1)
     taken_on = np.zeros(table.instances)
     for row, side in enumerate(sides):
@@ -184,7 +194,8 @@ def _pieces(
 def _even_out(
     pieces: _Pieces, resources: F64, queues: list[Queue], strategy: LsStream, rng: np.random.Generator
 ) -> dict[int, int]:
-    """Buckets and the instances they go to. `resources` [instances] has NaN for instances outside the group."""
+    """The buckets that move, and the instance that each goes to. `resources` [instances] has NaN for instances outside
+    the group."""
     load, home, queues, alpha = resources.copy(), pieces.home.copy(), list(queues), strategy.bounds.goal
     cooling = Cooling(strategy.temperature, strategy.cooling, strategy.coldest)
     stuck = np.isnan(load)
@@ -216,7 +227,8 @@ def _even_out(
 
 
 def _or_one_above(chosen: I64, own: I64, resources: F64, heavy: float, light: float) -> I64:
-    """The partitions chosen under eq. 31, or the one of j_h's `own` above its bound that leaves the pair more even."""
+    """The partitions chosen under eq. 31; or the smallest one of j_h's `own` that is too big for eq. 31, if moving it
+    leaves the pair more even."""
     big = own[resources[own] >= most_to_move(heavy, light)]
     if not len(big):
         return chosen

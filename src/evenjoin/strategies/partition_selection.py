@@ -3,9 +3,12 @@
     maximise  mif = (dR + lb) / card(SK)                    eq. 25 (eq. 26 says min; text and algorithm want it large)
     where     need < sum of R over MP < room                eq. 30 and eq. 31, both: the paper's "or" is a slip
 
-Simulated annealing over subsets MP of the straggler's partitions SP, started at random; its best set is compared with
-the best single partition and with a greedy set, and the best of them is taken. Randomness comes in as a generator, so
-the same input gives the same set. Cost O(card(SP) log card(SP)) + at most MOST_STEPS steps of O(1).
+This is simulated annealing over subsets MP of the straggler's partitions SP, from a random start. Its best set is
+compared with the best single partition and with a greedy set, and the best of them is taken.
+
+Guarantee: randomness comes in as a generator, so the same input gives the same set. If some set that was tried
+satisfies both constraints, so does the answer; otherwise the answer satisfies eq. 31 only.
+Cost O(card(SP) log card(SP)) + at most MOST_STEPS steps of O(1). Not here: which pair it is (lsstream.py).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 from evenjoin.load.lsstream import Queue, acceptance, latency_benefit, migration_impact, resource_benefit
 
 MOST_STEPS = 512
-"""Steps of one annealing, whatever the temperatures and the number of partitions."""
+"""The most steps of one annealing, whatever the temperatures and the number of partitions."""
 
 Sums = tuple[float, float, float]
 """R, E and stored tuples of a set of partitions."""
@@ -36,8 +39,9 @@ class Cooling:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """j_h, j_l, the bounds of the R that may move between them: more than `need` (eq. 30) and less than `room`
-    (eq. 31), and R, E and stored tuples of j_h's partitions SP."""
+    """One migration to decide on: the straggler j_h and the least loaded j_l. The R that moves must be more than `need`
+    (eq. 30) and less than `room` (eq. 31). `each`, `rate` and `tuples` are R, E and stored tuples of j_h's partitions
+    SP."""
 
     straggler: Queue
     least: Queue
@@ -53,8 +57,8 @@ class Pair:
         return moved, rate, tuples
 
     def flipped(self, now: Sums, flag: list[int], flips: list[int]) -> tuple[Sums, list[int]] | None:
-        """The sums once the first, or else both, of two partitions joined or left the set, and which did; None if
-        eq. 30 or eq. 31 would not hold."""
+        """Flip the first of two partitions (it joins or leaves the set); if eq. 30 or eq. 31 does not hold then, flip
+        both. Returns the new sums and the partitions flipped; None if the equations hold neither way."""
         moved, rate, tuples = now
         for count, piece in enumerate(flips, 1):
             if count == 2 and piece == flips[0]:
@@ -73,8 +77,9 @@ class Pair:
 
 
 def select(pair: Pair, cooling: Cooling, rng: np.random.Generator) -> list[int]:
-    """MP, as positions in SP: the best by mif of what annealing finds, the best single partition, and partitions
-    by dR / card(SK) until eq. 30 holds. If none satisfies both constraints, the last, which satisfies eq. 31."""
+    """MP, as positions in SP. Three sets are compared by mif: what annealing finds, the best single partition, and
+    partitions taken by falling dR / card(SK) until eq. 30 holds. If none of them satisfies both constraints, it is the
+    last one, which satisfies eq. 31."""
     if not pair.each:
         return []
     each = np.array(pair.each)
@@ -91,7 +96,7 @@ def select(pair: Pair, cooling: Cooling, rng: np.random.Generator) -> list[int]:
 
 
 def _fill(pair: Pair, order: list[int]) -> list[int]:
-    """Partitions in this order, those that fit under eq. 31, until eq. 30 holds."""
+    """Go through the partitions in this order and take those that fit under eq. 31, until eq. 30 holds."""
     total, out = 0.0, []
     for piece in order:
         if total > pair.need:
@@ -103,9 +108,12 @@ def _fill(pair: Pair, order: list[int]) -> list[int]:
 
 
 def _anneal(pair: Pair, start: list[int], heat: float, cooling: Cooling, rng: np.random.Generator) -> list[int]:
-    """Algorithm 1: the best set met. From a set that satisfies both constraints (random partitions, where those do) it
-    flips one partition at a time, in O(1), and never leaves them: both must hold where the paper has "or". So narrow
-    may the way between them be that a flip which breaks one is tried together with another: an exchange."""
+    """Algorithm 1: the best set that was met.
+
+    It starts from a set that satisfies both constraints (a random one, if that does) and flips one partition at a time,
+    in O(1). It never leaves the constraints: both must hold, where the paper has "or". The way between them may be
+    narrow, so a flip that breaks one of them is tried together with a second flip, which makes it an exchange.
+    """
     levels = min(ceil(log(cooling.coldest) / log(cooling.factor)), MOST_STEPS)
     sweep = max(1, min(len(pair.each), MOST_STEPS // levels))
     picks = rng.integers(len(pair.each), size=(levels, sweep, 2)).tolist()

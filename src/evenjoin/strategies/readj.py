@@ -5,12 +5,13 @@
     until     heaviest / mean - 1 <= theta, or nothing improves, or STEPS were made
 
 sigma decides who takes part: keys whose work is more than sigma of the mean load of a unit. A smaller sigma tracks more
-keys and finds better plans. Readj wants keys back at the unit they are hashed to: among moves as good as the best
-but for 1 % of the mean load, one that restores a key is taken.
+keys and finds better plans. Readj wants keys back at the unit they are hashed to. So among the moves that are at most
+1 % of the mean load worse than the best, one that brings a key back is preferred.
 
-A key is never split, so a key heavier than the mean stays a bottleneck: that is what the papers show of it. Load is the
-work as in D-JB. In layout `shared` a key's two units move together (its tuples are still sent once); in `split` each
-side is balanced by itself. Cost per step O(keys * units + keys^2), keys <= units / sigma.
+Load is the work, as in D-JB. In layout `shared` a key's two units move together (its tuples are still sent once); in
+`split` each side is balanced by itself. Cost per step O(keys * units + keys^2), keys <= units / sigma.
+Not guaranteed: that the load becomes even. A key is never split, so a key heavier than the mean stays a bottleneck;
+that is what the papers show of Readj.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ from evenjoin.kernels.hashing import I64
 from evenjoin.load.djb import workloads
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-from evenjoin.strategies.base import Layout, register
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.strategies.base import register
 from evenjoin.strategies.bistream import hash_table
-from evenjoin.strategies.djb.draft import WHOLE, Draft
+from evenjoin.strategies.djb.draft import ALL_OF_A_PIECE, Draft
 
 STEPS = 256
-"""Moves and swaps of one plan, at most."""
+"""The most moves and swaps of one plan, for each row of loads."""
 AS_GOOD = 0.01
-"""Part of the mean load that restoring a key may cost."""
+"""A move that restores a key may leave the heaviest unit heavier by this part of the mean load than the best move
+would."""
 
 
 @register("readj")
 @dataclass(frozen=True, slots=True)
 class Readj:
-    """Readj. Its imbalance is heaviest over mean, minus 1; a plan is made above `theta`."""
+    """Readj. Its imbalance is the heaviest load over the mean, minus 1. A plan is called for above `theta`."""
 
     sigma: float = 0.05
     theta: float = 0.2
@@ -99,7 +101,7 @@ def _uneven(load: F64) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """The keys that take part, [k] each: index of the item, work, the unit it is on, the unit it is hashed to."""
+    """The keys that take part, as arrays [k]: number of the item, work, the unit it is on, the unit it is hashed to."""
 
     item: I64
     work: F64
@@ -108,7 +110,8 @@ class Parties:
 
 
 def improve(draft: Draft, row: int, sigma: float) -> bool:
-    """Make the best move or swap. False if none lowers the heaviest load, or the squares at the same heaviest."""
+    """Make the best move or swap. False if none lowers the heaviest load, nor the sum of squares at the same heaviest
+    load."""
     keys = parties(draft, row, sigma)
     load = np.where(draft.hosts[row], draft.load[row], np.inf)
     peak, squares, restores = _moves(load, keys)
@@ -130,17 +133,18 @@ def improve(draft: Draft, row: int, sigma: float) -> bool:
 
 
 def parties(draft: Draft, row: int, sigma: float) -> Parties:
-    """Keys with more than sigma of the mean load, all of it on one unit."""
+    """The keys whose work is more than sigma of the mean load, and all on one unit."""
     sides = list(draft.sides[row])
     shares = draft.shares[sides].min(axis=0)
     work = (draft.divisible[sides] + draft.fixed[sides]).sum(axis=0)
-    taking = draft.items.is_key & (shares.max(axis=1) > WHOLE) & (work > sigma * draft.mean(row))
+    taking = draft.items.is_key & (shares.max(axis=1) > ALL_OF_A_PIECE) & (work > sigma * draft.mean(row))
     item = np.flatnonzero(taking)
     return Parties(item, work[item], shares[item].argmax(axis=1), draft.home[sides[0], item])
 
 
 def _moves(load: F64, keys: Parties) -> tuple[F64, F64, F64]:
-    """[k, units] of every move: the heaviest load after it, the change of the sum of squares, keys it restores."""
+    """[k, units] For every move: the heaviest load after it, the change of the sum of squares, and how many keys it
+    restores (negative: takes from home)."""
     source, work = load[keys.unit][:, None], keys.work[:, None]
     to = np.arange(len(load))[None, :]
     heaviest = np.maximum(_others(load, keys.unit[:, None], to), np.maximum(source - work, load[None, :] + work))
@@ -151,7 +155,7 @@ def _moves(load: F64, keys: Parties) -> tuple[F64, F64, F64]:
 
 
 def _swaps(load: F64, keys: Parties) -> tuple[F64, F64, F64]:
-    """[k, k] of every swap, as `_moves`."""
+    """[k, k] The same as `_moves`, for every swap."""
     net = keys.work[:, None] - keys.work[None, :]
     one, two = load[keys.unit][:, None], load[keys.unit][None, :]
     heaviest = np.maximum(_others(load, keys.unit[:, None], keys.unit[None, :]), np.maximum(one - net, two + net))
@@ -163,7 +167,8 @@ def _swaps(load: F64, keys: Parties) -> tuple[F64, F64, F64]:
 
 
 def _others(load: F64, one: I64, two: I64) -> F64:
-    """The heaviest load of units that are neither of two; 0 if there are none. Only the three heaviest can matter."""
+    """The heaviest load of the units that are neither `one` nor `two`; 0 if there are none. Only the three heaviest
+    units can matter."""
     finite = np.where(np.isinf(load), 0.0, load)
     top = np.argsort(-finite, kind="stable")[:3]
     one, two = np.broadcast_arrays(one, two)
@@ -174,7 +179,8 @@ def _others(load: F64, one: I64, two: I64) -> F64:
 
 
 def _best(peak: F64, squares: F64, restores: F64, now: float, mean: float) -> int | None:
-    """The place of the best change: least peak, then least squares; a restoring one if it is about as good."""
+    """The number of the best change: least peak, then least squares; one that restores a key if it is about as good.
+    None if no change is an improvement."""
     gains = (peak < now - 1e-9) | ((peak <= now + 1e-9) & (squares < -1e-9 * max(now, 1.0) ** 2))
     if not gains.any():
         return None

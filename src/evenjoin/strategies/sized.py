@@ -6,9 +6,12 @@ Their load is the tuples a task stores (copies count), their imbalance how far t
     under use       low * V / mean of all tasks         above 1: it is too large (a single task is never too large)
 
 with high = 80 % and low = 50 % as in A-DSP's Sec. 5.4. A plan fills tasks up to `fill` of V. The paper makes schemes
-for V itself, but a scheme that leaves a task above 80 % calls for another at once: the default is halfway between both.
-There are never fewer than `least` tasks, nor more than `most`.
+for V itself, but a scheme that leaves a task above 80 % calls for another one at once. So the default of `fill` is
+halfway between low and high.
+
+Plans keep the number of tasks between `least` and `most`; the initial table has as many as were asked for.
 Volumes come from the report's samples (load/samples.py), or, while one grid has everything, from what it stores.
+Not here: how a scheme is made for a capacity (square.py, dynamic.py, adsp/).
 """
 
 from __future__ import annotations
@@ -23,21 +26,22 @@ import numpy as np
 from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
-from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.placement.topology import Grid
-from evenjoin.strategies.base import Layout, require
+from evenjoin.strategies.base import require
 
 EVEN = 1.25
-"""Fullest over mean above which the most tasks there may be are worth another plan."""
+"""When there are already `most` tasks, a plan is called for only if the fullest task is above this many times the
+mean."""
 HALVINGS = 6
-"""Steps of the search for a capacity, each of which makes a scheme."""
+"""Steps of the binary search for a capacity. Each step makes a scheme."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """`task_capacity` is V, in stored tuples; `most` is the largest number of tasks: beyond it V is exceeded evenly;
-    `least` the smallest: below it tasks are filled evenly to less than V."""
+    """`task_capacity` is V, in stored tuples. `most` is the largest number of tasks; if they do not suffice, all
+    exceed V evenly. `least` is the smallest number; if they are too many, all are evenly filled to less than V."""
 
     task_capacity: float = 1_000_000
     high: float = 0.8
@@ -71,15 +75,16 @@ class Sized:
 
     @property
     def tracked(self) -> int:
-        """Stored tuples are counted; the heavy keys are for the user's eyes."""
+        """Above 0, so that stored tuples are counted. The heavy keys themselves are only for the user to see."""
         return 32
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
-        """One grid, as square as the number of instances allows. Its cells have both sides, whatever the layout."""
+        """One grid, as square as the number of instances allows. Every cell has both sides, whatever the layout
+        says."""
         if sides != 2:
             raise SpecError(f"{self.origin} joins two streams, not {sides}")
         rows = next(r for r in range(isqrt(instances), 0, -1) if instances % r == 0)
-        return one_grid(Grid(rows, instances // rows, tuple(range(instances))), f"{self.origin}/{layout}")
+        return one_grid(Grid(rows, instances // rows, tuple(range(instances))), self.origin, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
         if not items.alive:
@@ -92,7 +97,7 @@ class Sized:
         if not load.any():
             return 0.0
         over = float(load.max()) / (self.high * self.task_capacity)
-        if table.instances >= self.most:  # no more tasks to be had: what can be had is that they are even
+        if table.instances >= self.most:  # no more tasks can be had: they can only be made even
             over = min(over, float(load.max() / load.mean()) / EVEN)
         under = self.low * self.task_capacity / float(load.mean()) if self.may_shrink(table) else 0.0
         return max(over, under, self.too_few(table))
@@ -106,9 +111,12 @@ class Sized:
         return table.instances > self.least
 
     def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points) -> T:
-        """What `offer` makes for tasks of capacity `fill` * V; where that is more than `most` tasks or fewer than
-        `least`, for the smallest capacity that takes no more than those: as even as can be. `offer` gives the number of
-        tasks too, which falls as the capacity grows."""
+        """What `offer` makes for tasks of capacity `fill` * V.
+
+        If that takes more than `most` tasks or fewer than `least`, it is made for the smallest capacity that takes no
+        more than that bound, so that tasks are as even as can be. `offer` returns (number of tasks, what it made); the
+        number falls as the capacity grows.
+        """
         wanted = self.fill * self.task_capacity
         tasks, made = offer(wanted)
         if self.least <= tasks <= self.most:
@@ -128,9 +136,9 @@ class Sized:
         return made
 
 
-def one_grid(grid: Grid, origin: str) -> RoutingTable:
-    """A table of one grid that takes everything: it suits any condition."""
-    return RoutingTable(0, len(grid.cells), 2, 1, (Region(Buckets((0,)), grid),), origin)
+def one_grid(grid: Grid, origin: str, layout: Layout = "shared") -> RoutingTable:
+    """A table of one grid that takes everything, so that it suits any condition."""
+    return RoutingTable(0, len(grid.cells), 2, 1, (Region(Buckets((0,)), grid),), origin, layout=layout)
 
 
 def volumes(points: Points) -> tuple[float, float]:

@@ -1,7 +1,8 @@
 """Square, a baseline of A-DSP (Sec. 5.1): one grid of ceil(|R| / V_h) x ceil(|S| / V_h) tasks (eq. 9), V_h = V / 2.
 
-Blind to what the codes are: it suits any condition, and pays for pairs that cannot match. Changes its scheme when a
-task is above 80 % or the mean below 50 % of V, with A-DSP's own mapping and alignment (Sec. 5.5).
+It does not look at codes. So it suits any condition, and pays for pairs that cannot match. It changes its scheme when a
+task is above 80 % of V or the mean is below 50 %, with A-DSP's own mapping and alignment (Sec. 5.5).
+Not here: when a plan is called for (sized.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from evenjoin.strategies.sized import Sized, volumes
 @register("square")
 @dataclass(frozen=True, slots=True)
 class Square(Sized):
-    """One grid by eq. 9."""
+    """One grid, by eq. 9."""
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         points = items.alive

@@ -1,1 +1,3 @@
-"""The runtime on Spark Structured Streaming. The only folder that imports pyspark."""
+"""The runtime on Spark Structured Streaming. Of the engine only this folder imports pyspark.
+
+join.py is the front door, writer.py starts the query, and batch.py runs one batch."""

@@ -2,8 +2,9 @@
 
     union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
-Invariant: partition p of the second stage is instance p of the table. What a task writes (segments, receipt) carries
-a name of its own, so retried and speculative tasks do no harm.
+Invariant: partition p of the second stage is instance p of the table. Each execution of a task gives the files that it
+writes (segments, receipt) a name of its own, so retried and speculative tasks do no harm.
+Not here: what is done to the rows (runtime/dispatch.py, instance/batch.py), and when a batch is final (driver.py).
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from evenjoin.instance.batch import join_batch
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
-from evenjoin.instance.two_way import Arrivals, Work, join_batch
+from evenjoin.instance.work import Arrivals, Work
 from evenjoin.load.receipt import Intake
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.dispatch import Dispatcher, stream_of
+from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.local import new_attempt
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.wire import INTAKE, PACKED, SIDE, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
 
 FLUSH_ROWS = 1 << 20
-"""A dispatch task sends what it has whenever it holds this many rows."""
+"""A dispatch task sends the rows of a side that it holds whenever they are this many."""
 
 Sink = Callable[[DataFrame, int], None]
 LateSink = Callable[[pa.Table, int, int], None]
@@ -40,7 +43,7 @@ LateSink = Callable[[pa.Table, int, int], None]
 
 
 class SparkBatch:
-    """The runtime of one batch (see runtime/driver.py)."""
+    """The runtime of one batch (see `Runtime` in runtime/driver.py)."""
 
     def __init__(
         self, frame: DataFrame, slots: Slots, schema: StructType, folder: Folder, sink: Sink, late: LateSink
@@ -52,7 +55,7 @@ class SparkBatch:
     def execute(self, work: Work, watermark: int | None) -> None:
         self._sink(self._joined(work, watermark, None), work.batch)
 
-    def finish(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
+    def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         self._joined(work, watermark, frozenset(missing)).write.format("noop").mode("overwrite").save()
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
@@ -75,13 +78,13 @@ class SparkBatch:
 def dispatch_partition(
     work: Work, watermark: int | None, slots: Slots, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """First stage: rows of any side -> packed rows, one per destination and flush, and the intake at the end."""
+    """First stage: rows of any side -> packed rows, one for each destination and flush. The last row is the intake."""
     task = _partition()
-    dispatcher = Dispatcher(work.spec, work.layouts, work.table, watermark, stream_of(work.batch, task), work.sampling)
-    intake = [Intake() for _ in work.layouts]
-    held: list[list[pa.RecordBatch]] = [[] for _ in work.layouts]
+    dispatcher = Dispatcher(work, watermark, task)
+    intake = [Intake() for _ in work.spec.sides]
+    held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
     for batch in batches:
-        for side, rows in _by_side(batch, len(work.layouts)):
+        for side, rows in _by_side(batch, len(held)):
             for part in slots.unpack(side, rows, work.spec.sides[side].schema):
                 held[side].append(part)
                 if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
@@ -111,7 +114,7 @@ def _flush(
 
 
 def _by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split a batch of the union by side; as a rule a partition holds one side only."""
+    """A batch of the union, split by side. As a rule a partition holds one side only, and nothing is copied."""
     numbers = batch.column(SIDE).to_numpy()
     if len(numbers) == 0:
         return
@@ -127,29 +130,29 @@ def _by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.Record
 def join_partition(
     work: Work, folder: Folder, only: frozenset[int] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Second stage: everything for one instance -> its results."""
+    """Second stage: all packed rows for one instance -> its results. `only` names the instances to run; None: all."""
     instance = _partition()
-    arrivals = Arrivals.empty(len(work.layouts))
+    arrivals = Arrivals()
     for batch in batches:
         for kind, blob in zip(batch.column("kind").to_pylist(), batch.column("blob"), strict=True):
             if kind == INTAKE:
                 arrivals.intake.append(tuple(Intake(**i) for i in json.loads(blob.as_py())))
             else:
                 target = arrivals.late if kind % 2 else arrivals.tuples
-                target[kind // 2].extend(unpack(blob))
+                target.setdefault(kind // 2, []).extend(unpack(blob))
     if only is not None and instance not in only:
         return
-    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work))
+    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt())
     settle()
 
 
 def migrate_partition(
     work: Work, new: RoutingTable, folder: Folder, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One donor's part of a migration; the row says what it did."""
+    """One donor's part of a migration. The one row that it yields says what it did, as JSON."""
     for _ in batches:
         pass
-    done = migrate_instance(work, new, _partition(), folder, _segments(folder, work))
+    done = migrate_instance(work, new, _partition(), folder, _segments(folder, work), new_attempt())
     yield pa.RecordBatch.from_arrays([pa.array([json.dumps(done.to_json())])], names=["r"])
 
 
@@ -157,10 +160,10 @@ _SETTLED: list[bool] = []
 
 
 def settle() -> None:
-    """Keep what this worker has imported out of later garbage collections, once.
+    """Exempt what this worker process has imported from later garbage collections. Done once per process.
 
-    PySpark's worker collects garbage after every task; walking all imported modules takes it longer (some 30 ms) than
-    a small task itself.
+    PySpark's worker collects garbage after every task. To walk all imported modules takes some 30 ms, which is longer
+    than a small task.
     """
     if not _SETTLED:
         _SETTLED.append(True)
@@ -177,8 +180,8 @@ _OPEN: dict[Any, Segments] = {}
 
 
 def _segments(folder: Folder, work: Work) -> Segments:
-    """The segments this worker process has open, reused by its later tasks."""
-    key = repr(folder), work.spec.canonical
+    """The segments that this worker process has open. Its later tasks reuse them."""
+    key = repr(folder), work.spec.canonical, work.table.program
     if key not in _OPEN:
-        _OPEN[key] = Segments(folder, work.layouts)
+        _OPEN[key] = Segments(folder, work.schemas)
     return _OPEN[key]

@@ -3,14 +3,14 @@
     tracks = evenjoin.parquet(spark, "tracks/", maxFilesPerTrigger=4)
     joined = evenjoin.join({"o": orders, "t": tracks}, on="o.cell = t.cell")
 
-Spark's own file source decides which files make up a batch and remembers it in its checkpoint (so exactly once holds
-as for any other source), but only the files' names go through it: pyarrow reads the rows straight into the arrays that
-dispatch works on. That spares the JVM from decoding each row and turning it into Arrow again.
+Spark's own file source decides which files make up a batch and remembers that in its checkpoint. So exactly-once holds
+as for any other source. But only the names of the files go through Spark: pyarrow reads the rows straight into the
+arrays that dispatch works on. That spares the JVM from decoding each row and turning it into Arrow again.
 
-A file is read by one task: files of some ten megabytes are best. Columns that a file lacks are NULL, as in Spark.
-Not here: folders partitioned by column (`day=1/`), which are refused; filters and projections, which belong into the
-condition and `select` (only the columns they name are read). In Spark's progress `numInputRows` counts files; rows are
-in the section `evenjoin`.
+A file is read by one task, so files of some ten megabytes are best. Columns that a file lacks are NULL, as in Spark.
+Not here: a column that is the name of a folder (`day=1/`), which is refused if the join reads it; filters and
+projections, which belong into the condition and `select` (only the columns that the join reads are read).
+Spark's progress counts files in `numInputRows`; rows are counted in its section `evenjoin`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from evenjoin.errors import SpecError
 PATH = "path"
 BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 ROWS = 1 << 20
-"""Rows taken from a file at once."""
+"""How many rows are read from a file at once."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class ParquetFiles:
 def parquet(spark: Any, path: str, schema: Any = None, **options: Any) -> ParquetFiles:
     """A folder of parquet files as a side of a join.
 
-    schema: a StructType or DDL text; without it that of the files which are there now. Further options are those of
-    Spark's file source (maxFilesPerTrigger, latestFirst, maxFileAge, cleanSource, recursiveFileLookup, ...).
+    schema: a StructType or DDL text. Without it the schema is read from the files that are there now.
+    Further options are those of Spark's file source (maxFilesPerTrigger, latestFirst, maxFileAge, cleanSource,
+    recursiveFileLookup, ...).
     """
     if schema is None:
         schema = spark.read.parquet(path).schema
@@ -69,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 def read_rows(paths: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of some files: these columns, in their declared types."""
+    """The rows of some files: these columns, in their declared types; NULL where a file lacks a column."""
     wanted = pa.schema([schema.field(name) for name in columns])
     for path in paths:
         system, name = _located(path)
@@ -83,7 +84,7 @@ def read_rows(paths: Sequence[str], columns: Sequence[str], schema: pa.Schema) -
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:
-    """Spark writes local paths as file:/a/b."""
+    """The file system and the name of a file on it. Spark writes local paths as file:/a/b."""
     if path.startswith("file:"):
         return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
     system, name = fs.FileSystem.from_uri(path)
@@ -114,6 +115,6 @@ def _shaped(batch: pa.RecordBatch, wanted: pa.Schema, path: str) -> pa.RecordBat
 def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     times = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
     try:
-        return column.cast(field.type, safe=not times)  # Spark cuts nanoseconds off, too
+        return column.cast(field.type, safe=not times)  # Spark cuts off nanoseconds as well
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SpecError(f"{path}: column {field.name!r} is {column.type}, not {field.type}: {error}") from error

@@ -1,6 +1,8 @@
 """`evenjoin.join`: streaming DataFrames and a condition -> a join that can be written somewhere.
 
-Everything that can be refused is refused here, before anything runs.
+Guarantee: a join that cannot run is refused here with an error, before anything runs. Nothing is read or written until
+`writeStream...start()` (writer.py).
+Not here: what the condition means (spec/), and what the settings must be (runtime/settings.py).
 """
 
 from __future__ import annotations
@@ -14,20 +16,32 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from evenjoin.api import DEFAULT_INSTANCES, late_policy, read_settings
 from evenjoin.errors import SpecError
-from evenjoin.instance.emit import output_schema
-from evenjoin.runtime.driver import Settings
+from evenjoin.placement.table import Layout
+from evenjoin.runtime.arguments import named_arguments
+from evenjoin.runtime.settings import (
+    DEFAULT_INSTANCES,
+    MERGE_BUDGET,
+    PAIR_LIMIT,
+    Asked,
+    Guards,
+    Hooks,
+    Settings,
+    late_policy,
+    read_settings,
+)
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.writer import JoinStreamWriter
 from evenjoin.spec import JoinSpec, Window, build_spec
 from evenjoin.spec.window import Duration
 from evenjoin.strategies.base import Strategy
+from evenjoin.strategies.elastic import Scaling
 
 SparkSide = DataFrame | ParquetFiles
 SparkLate = str | os.PathLike[str] | Callable[[DataFrame, str, int], None]
 
 
+@named_arguments
 def join(
     sides: Mapping[str, SparkSide],
     on: str | Sequence[str],
@@ -35,24 +49,48 @@ def join(
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
     watermark: Duration | Mapping[str, Duration] | None = None,
+    watermark_policy: Literal["min", "max"] = "min",
+    idle_timeout: Duration | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
+    late: SparkLate = "drop",
     strategy: str | Strategy | None = None,
     instances: int | Literal["auto"] | None = None,
-    late: SparkLate = "drop",
-    **settings: Any,
+    layout: Layout = "shared",
+    guards: Guards | None = None,
+    scaling: Scaling | None = None,
+    sub_window: Duration | None = None,
+    merge_budget: int = MERGE_BUDGET,
+    pair_limit: int = PAIR_LIMIT,
+    track: int = 0,
+    redact_keys: bool = False,
+    hooks: Hooks | None = None,
 ) -> StreamJoin:
     """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
 
-    event_time, watermark: column and allowed lateness per alias (or one for all). Without them nothing expires.
+    What is joined; a checkpoint belongs to one such join:
+    on: the condition ("o.cell = t.cell AND ..."), or the names of columns that must be equal.
+    how: "inner".
+    event_time: the column with a tuple's time, per alias or one name for all. Without it nothing expires.
     window: `evenjoin.tumbling(...)` or `sliding(...)`: only tuples of the same window join.
     select: output expressions ("o.id", "t.taxi AS taxi"); without it one struct column per alias.
-    strategy, instances: how tuples are placed and on how many join tasks; may differ on a restart. Without a strategy
-    it is "hash", or "random" for a condition without an equality.
+
+    How it runs; all of this may differ on a restart:
+    watermark: allowed lateness, per alias or one for all. Without it nothing expires.
+    watermark_policy: the join's watermark is the least ("min") or the greatest ("max") of the sides'.
+    idle_timeout: how long a side may be silent before the watermark no longer waits for it.
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
-    Further settings: layout ("shared" or "split"), idle_timeout, watermark_policy ("min" or "max"), sub_window,
-    merge_budget, pair_limit; limits of rebalancing: cooldown, min_gain, min_work, budget; redact_keys; and with
-    instances="auto": task_capacity, min_instances, max_instances, scale_out, scale_in, scale_to.
+    strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "hash", or "random"
+    for a condition without an equality. Without a number it is as many as Spark runs at once.
+    layout: each instance keeps all sides ("shared") or only one ("split").
+    guards: `evenjoin.Guards(cooldown, min_gain, min_work, budget)`, the limits of rebalancing.
+    scaling: `evenjoin.Scaling(task_capacity, ...)`, the limits of scaling; needed with instances="auto".
+    sub_window: the width of the slices of event time in which state is stored and expires.
+    merge_budget: stored tuples that an instance may rewrite per batch and side to keep its files few.
+    pair_limit: candidate pairs that an instance looks at together; it bounds the memory that a hot key takes.
+    track: heavy keys that each instance counts, where the strategy does not ask for more.
+    redact_keys: whether the names of heavy keys are kept out of reports, events and commits.
+    hooks: for tests only: a clock, and functions called at the steps of a batch (`evenjoin.testing.Hooks`).
     """
     frames = dict(sides)
     for alias, frame in frames.items():
@@ -66,14 +104,18 @@ def join(
     schemas = {alias: arrow_schema(frame) for alias, frame in frames.items()}
     spec = build_spec(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
-        late=policy, watermark_policy=settings.pop("watermark_policy", "min"),
+        late=policy, watermark_policy=watermark_policy,
     )  # fmt: skip
-    count = instances if instances is not None else _default_instances(frames)
-    return StreamJoin(frames, spec, read_settings(spec, strategy, count, settings), output)
+    asked = Asked(
+        strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
+        guards=guards, scaling=scaling, idle_timeout=idle_timeout, sub_window=sub_window, merge_budget=merge_budget,
+        pair_limit=pair_limit, track=track, redact_keys=redact_keys, hooks=hooks,
+    )  # fmt: skip
+    return StreamJoin(frames, spec, read_settings(spec, asked), output)
 
 
 class StreamJoin:
-    """A join of streams: `writeStream` starts it."""
+    """A join of streams that is not running yet. `writeStream` leads to its start."""
 
     def __init__(self, frames: Mapping[str, SparkSide], spec: JoinSpec, settings: Settings, late: Any) -> None:
         self._frames, self._spec, self._settings, self._late = frames, spec, settings, late
@@ -81,7 +123,7 @@ class StreamJoin:
     @property
     def schema(self) -> StructType:
         """The schema of the results."""
-        return from_arrow_schema(output_schema(self._spec), prefer_timestamp_ntz=True)
+        return from_arrow_schema(self._spec.schema, prefer_timestamp_ntz=True)
 
     @property
     def columns(self) -> list[str]:
@@ -111,7 +153,7 @@ def arrow_schema(frame: SparkSide) -> pa.Schema:
 
 
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:
-    """As many join tasks as Spark runs at once, where it tells."""
+    """As many join tasks as Spark runs at once; DEFAULT_INSTANCES where Spark does not tell."""
     spark = next(iter(frames.values())).sparkSession
     try:
         return max(int(spark.sparkContext.defaultParallelism), 1)

@@ -1,7 +1,9 @@
 """The handle of a running join: Spark's StreamingQuery, and what EvenJoin knows besides.
 
-Everything StreamingQuery offers is passed through. Errors of the engine come out as themselves (for example
-StateCorruptionError), with Spark's own exception as their cause.
+Everything StreamingQuery offers is passed through. An error of the engine (for example a StateCorruptionError) is
+raised as itself, with Spark's own exception as its cause.
+The handle gives the checkpoint back when it learns that the query has ended: by `stop`, or while it waits for the
+query. Not here: the loop that runs in the query (driver.py).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from evenjoin import errors
 from evenjoin.errors import EvenJoinError
+from evenjoin.events import Migration
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Driver
@@ -27,22 +30,23 @@ class JoinQuery:
         self._query, self._driver, self._batches = query, driver, batches
 
     def load(self) -> LoadReport | None:
-        """The load of every instance in the last batch."""
+        """The load of every instance in the last batch; None before the first."""
         return self._driver.last.report if self._driver.last else None
 
     def table(self) -> RoutingTable:
-        """The routing table of the next batch."""
+        """The routing table that the next batch will use."""
         return self._driver.next_table()
 
-    def migrations(self) -> list[dict[str, Any]]:
-        """Every migration so far, oldest first."""
+    def migrations(self) -> list[Migration]:
+        """The migrations of the batches whose commits are still kept (the last 512), oldest first."""
         return migrations(self._driver)
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
-        """Spark's progress, with a section `evenjoin`: results, late tuples, imbalance, stored tuples, watermark."""
+        """Spark's progress, with a section `evenjoin`: an `events.Progress` as JSON, empty before the first batch."""
         spark = self._query.lastProgress
-        return None if spark is None else {**spark, "evenjoin": progress(self._driver)}
+        ours = progress(self._driver)
+        return None if spark is None else {**spark, "evenjoin": ours.to_json() if ours else {}}
 
     @property
     def isActive(self) -> bool:
@@ -70,14 +74,15 @@ class JoinQuery:
         self.release()
 
     def release(self) -> None:
-        """Give the checkpoint back, once the query has ended."""
+        """Give the checkpoint back, so that another query may use it. Only for a query that has ended."""
         self._driver.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._query, name)
 
     def _own(self, error: StreamingQueryException) -> EvenJoinError | None:
-        """The engine's error behind Spark's: raised in the driver, or by a task (then known by its text)."""
+        """The engine's error behind Spark's. One raised in the driver was kept; one raised in a task is known by its
+        text."""
         if self._batches.error is not None:
             return self._batches.error  # type: ignore[no-any-return]
         match = re.search(r"evenjoin\.errors\.(\w+): (.+)", str(error))

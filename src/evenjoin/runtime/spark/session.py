@@ -1,7 +1,9 @@
-"""The session settings the engine wants: set where that is possible, otherwise advised with the line to add.
+"""The Spark settings that make a join fast or, for one of them, right: who sets them, and when.
 
-Some can only be given before Spark starts (`tune` puts them on a builder); the others are set on the clone of the
-session that each batch gets, never on the user's own.
+Some can only be given before Spark starts. `tune` puts them on a builder; where they are missing, the log names the
+lines to add. The others are set for each batch, on the clone of the session that the batch gets.
+
+Guarantee: the user's own session is never changed, and what the user has set on a builder stays.
 """
 
 from __future__ import annotations
@@ -16,26 +18,28 @@ log = logging.getLogger("evenjoin")
 AT_START = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""Must be there before Spark starts: Python tasks then talk over Unix sockets, not TCP."""
+"""Needed before Spark starts. Python tasks then talk to the JVM over Unix sockets instead of TCP."""
 
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-"""Where Java options go (a local master has no executors of its own). The JVM reads results out of Arrow a value at a
-time, and by default Arrow checks the bounds of its buffers on each: about half the time of handing results over."""
+"""The settings that take Java options; with a local master only the first, as there are no executors. The options are
+there because the JVM reads results out of Arrow one value at a time. By default Arrow checks its buffers' bounds for
+each value, which is about half of the time of handing results over."""
 
 AT_START_LOCAL = {"spark.shuffle.compress": "false"}
-"""On one machine a shuffle never leaves memory or the local disk: nothing is gained by compressing it."""
+"""On one machine a shuffle never leaves memory or the local disk, so compressing it gains nothing."""
 
 PER_BATCH = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "268435456",
     "spark.sql.adaptive.enabled": "false",
 }
-"""Set on each batch's session: large Arrow batches, and never fewer join tasks than instances."""
+"""Set for each batch: large Arrow batches; and no adaptive execution, which could run fewer join tasks than there are
+instances."""
 
 
 def tune(builder: Any) -> Any:
-    """Put the settings that EvenJoin wants on a `SparkSession.builder`; what the user has set stays.
+    """Put the settings that EvenJoin wants on a `SparkSession.builder`. What the user has set stays.
 
     `spark = evenjoin.tune(SparkSession.builder.master("local[4]")).getOrCreate()`
     """
@@ -65,7 +69,7 @@ def advice(spark: Any) -> list[str]:
 
 
 def advise(spark: Any) -> None:
-    """Say once, in the log, what would make the join faster."""
+    """Say in the log what would make the join faster. Called once per start."""
     lines = advice(spark)
     if lines:
         log.warning(
@@ -74,7 +78,7 @@ def advise(spark: Any) -> None:
 
 
 def prepare_batch(spark: Any) -> None:
-    """Settings of one batch's session (a clone of the user's)."""
+    """Set what one batch needs on its own session, which is a clone of the user's."""
     for key, value in PER_BATCH.items():
         spark.conf.set(key, value)
 

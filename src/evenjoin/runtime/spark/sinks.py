@@ -1,4 +1,7 @@
-"""Where results go. A sink is a function of (results of one batch, batch id), called again when a batch is replayed.
+"""Where results go. A sink is a function of (results of one batch, batch id).
+
+Guarantee: it is called before the batch is committed, and called again with the same id when a batch is replayed. What
+that means depends on the format:
 
 | format               | on replay                                            |
 |----------------------|------------------------------------------------------|
@@ -7,6 +10,8 @@
 | delta                | skipped by the transaction's app id and version      |
 | foreachBatch         | the function is called again with the same id        |
 | kafka console noop   | written again                                        |
+
+Not guaranteed: exactly-once output for the last two rows, unless the function itself looks at the id.
 """
 
 from __future__ import annotations
@@ -79,7 +84,8 @@ def _delta(options: Mapping[str, str], name: str | None) -> Sink:
 
 
 class Memory:
-    """All results in the driver, as a temporary view of the query's name. For small results and tests."""
+    """Keeps all results in the driver process, as a temporary view with the query's name. For small results and
+    tests."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark, self._name = spark, name

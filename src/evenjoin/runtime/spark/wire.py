@@ -1,8 +1,13 @@
 """How the sides travel through Spark: one union in, packed rows between the stages.
 
-The sides become one DataFrame: a side number and *slots*. Columns of the same type share a slot across sides, so
-two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows that Spark turns into Arrow stay
-narrow. Between dispatch and join one row holds many tuples: (instance, kind, blob), the blob an Arrow IPC stream.
+Into the first stage goes one DataFrame for all sides: the number of the side, and *slots*. Columns of the same
+type share a slot across sides. So two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows
+that Spark turns into Arrow stay narrow. (These slots have nothing to do with those of a topology.)
+
+Between dispatch and join one row holds many tuples: (instance, kind, blob). The blob is an Arrow IPC stream.
+
+Invariant: unpacking gives back the columns that were packed, under their own names and declared types.
+Not here: which instance a tuple goes to (placement/place.py).
 """
 
 from __future__ import annotations
@@ -23,20 +28,23 @@ PACKED = StructType(
 )
 PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
 INTAKE = -1
-"""The kind of a row that carries the dispatch task's intake; side s's tuples are 2 s, its late rows 2 s + 1."""
+"""The kind of a row with the intake of a dispatch task. Tuples of side s have kind 2 s, its late rows 2 s + 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Which slot holds each column of each side: `columns[side]` maps a column to its slot. Of a side that is read
-    from files only their names travel; `files[side]` are the columns to read from them."""
+    """Which slot holds each column of each side: `columns[side]` maps a column to its slot.
+
+    A side that is read from files sends only their names through Spark. `files[side]` are the columns to read from
+    them; None for any other side.
+    """
 
     columns: tuple[Mapping[str, str], ...]
     types: Mapping[str, DataType]
     files: tuple[Sequence[str] | None, ...]
 
     def unpack(self, side: int, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """A side's own columns, under their names and declared types, from a batch of slots."""
+        """The side's own columns, under their names and declared types, from a batch of slots (or from its files)."""
         columns = self.files[side]
         if columns is not None:
             yield from read_rows(batch.column(self.columns[side][PATH]).to_pylist(), columns, schema)
@@ -50,7 +58,7 @@ class Slots:
 
 
 def assign_slots(sides: Sequence[DataFrame | ParquetFiles], columns: Sequence[Sequence[str]]) -> Slots:
-    """Give the k-th column of each type on each side the same slot."""
+    """Assign slots: the k-th column of a type has the same slot on every side."""
     files = tuple(read if isinstance(side, ParquetFiles) else None for side, read in zip(sides, columns, strict=True))
     columns = [(PATH,) if read is not None else names for names, read in zip(columns, files, strict=True)]
     types: dict[str, DataType] = {}
@@ -72,7 +80,7 @@ def assign_slots(sides: Sequence[DataFrame | ParquetFiles], columns: Sequence[Se
 
 
 def union(sides: Sequence[DataFrame | ParquetFiles], slots: Slots) -> DataFrame:
-    """All sides as one stream of (side, slots)."""
+    """All sides as one streaming DataFrame with the columns (side, slots). Slots that a side does not use are NULL."""
     merged: DataFrame | None = None
     for side, source in enumerate(sides):
         frame = source.names() if isinstance(source, ParquetFiles) else source

@@ -1,7 +1,8 @@
 """`writeStream` of a join: DataStreamWriter's names, and `start`.
 
-`start` takes the checkpoint (refusing one that is in use or belongs to another join), unions the sides into one
-streaming query and hands each of its batches to the driver.
+`start` takes the checkpoint, makes one streaming query of all sides, and hands each of its batches to the driver. A
+checkpoint that is in use or belongs to another join is refused before the query starts.
+Not here: where results go (sinks.py), and what happens to a batch (driver.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
-from evenjoin.runtime.driver import Driver, Settings
+from evenjoin.runtime.driver import Driver
+from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.runtime.spark.batch import Sink, SparkBatch
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.query import JoinQuery
@@ -26,11 +28,11 @@ from evenjoin.spec import JoinSpec
 from evenjoin.state.files import open_folder
 
 _RUNNING: dict[str, JoinQuery] = {}
-"""Queries of this process by checkpoint, so that one that has ended gives its checkpoint back."""
+"""The queries of this process by checkpoint. A new query takes the checkpoint over from one that has ended."""
 
 
 class JoinStreamWriter:
-    """Where and when the results are written."""
+    """Where and when results are written. Its methods are those of Spark's DataStreamWriter."""
 
     def __init__(
         self,
@@ -83,7 +85,8 @@ class JoinStreamWriter:
         return self
 
     def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinStreamWriter:
-        """Call the function with (results, batch id) for each batch; on replay again with the same id."""
+        """Call the function with (results, batch id) for each batch. A replayed batch calls it again with the same
+        id."""
         self._function = function
         return self
 
@@ -95,6 +98,7 @@ class JoinStreamWriter:
         spark = self._frames[0].sparkSession
         sink = self._function or make_sink(spark, self._format, self._options, self._name, self._partition_by)
         checkpoint = self._checkpoint()
+        check_apart(self._late, open_folder(checkpoint))
         driver = _take(checkpoint, self._spec, self._settings)
         try:
             advise(spark)
@@ -125,7 +129,7 @@ class JoinStreamWriter:
         raise SpecError('no checkpoint: add .option("checkpointLocation", "...")')
 
     def _late_sink(self, rows: pa.Table, side: int, batch: int) -> None:
-        """Late rows to the user's path or function."""
+        """Hand late rows to the user's function, or write them under the user's path."""
         frame = self._frames[side].sparkSession.createDataFrame(rows)
         alias = self._spec.sides[side].alias
         if callable(self._late):
@@ -135,7 +139,7 @@ class JoinStreamWriter:
 
 
 class _Batches:
-    """The function Spark calls for each batch. Remembers what went wrong, for the query's handle."""
+    """The function that Spark calls for each batch. It remembers the engine's error, for the handle of the query."""
 
     def __init__(self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any) -> None:
         self._driver, self._slots, self._schema = driver, slots, schema
@@ -152,7 +156,8 @@ class _Batches:
 
 
 def _take(checkpoint: str, spec: JoinSpec, settings: Settings) -> Driver:
-    """The driver of a checkpoint, taking it over from a query of this process that has ended."""
+    """A driver for the checkpoint. If an ended query of this process still holds the checkpoint, it is released
+    first."""
     old = _RUNNING.get(checkpoint)
     if old is not None:
         if old.isActive:

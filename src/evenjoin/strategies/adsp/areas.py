@@ -8,18 +8,22 @@ An area is split in two, by a row or by a column, and each part is cut down to w
       # # #                                                                   . # # #
         # #                                                                   .   # #
 
-Of all pairs of corners the paper tries, these are the ones that matter: candidate cells are monotone (no result at a
-cell means none towards one of the off-diagonal corners), so for a given last row of the first part every wider first
-part, and every wider rest, only adds cells without results. That leaves one split per row and one per column.
+The paper tries all pairs of corners, but only these splits matter. Candidate cells are monotone: no result at a cell
+means none towards one of the off-diagonal corners. So for a given last row of the first part every wider first part,
+and every wider rest, only adds cells without results. That leaves one split per row and one per column.
 
-Termination (Def. 6): a split is followed only if its parts need fewer tasks than the area; among all that are, the
-least total counts, ties by memory (eq. 1). The printed Def. 6 has its inequality the wrong way round; line 7 of Alg. 2
-and the text say this. Areas reached by different splits are planned once. The paper follows every such split, which is
-still O((rows * columns)^2) areas; here the FOLLOWED most promising of each area are, and on each side the one that
-peels off as much as one task can hold; of a large area (MANY) only the best. `follow=None` follows all: on random
-matrices of 14 lines that saves one task in eighty, and takes 17 times as long; with more lines it takes minutes.
+Termination (Def. 6): a split is followed only if its parts need fewer tasks than the area. Of all plans found this way
+the one with the fewest tasks counts, and of equal ones the one with the least memory (eq. 1). The printed Def. 6 has
+its inequality the wrong way round; line 7 of Alg. 2 and the text say this.
+
+Cost: an area that is reached by different splits is planned once. The paper follows every such split, which is still
+O((rows * columns)^2) areas. Here only the FOLLOWED most promising splits of an area are followed, and on each side the
+one that peels off as much as one task can hold; of a large area (MANY) only the best one. `follow=None` follows all.
+On random matrices of 14 lines that saves one task in eighty and takes 17 times as long; with more lines it takes
+minutes.
 
 Invariant: the areas of a plan cover every pair within the reach exactly once and no pair twice, whatever codes come.
+Not here: the cells of an area (cells.py), and which instances they are (mapping.py).
 """
 
 from __future__ import annotations
@@ -32,10 +36,11 @@ import numpy as np
 
 from evenjoin.load.adsp import Matrix
 from evenjoin.load.items import F64
-from evenjoin.placement.ranges import Interval, Ranges, Reach
+from evenjoin.placement.ranges import ACROSS, Interval, Ranges, Reach
 
 Tasks = Callable[[F64, F64], tuple[F64, F64]]
-"""Tasks needed and memory taken (eq. 1) for volumes |ca^r|, |ca^s|, arrays of one shape: by eq. 9 or Alg. 1."""
+"""Takes volumes |ca^r|, |ca^s| (arrays of one shape) and gives the tasks needed and the memory taken (eq. 1), by eq. 9
+or Alg. 1."""
 
 
 Rule = Literal["terminate", "exhaust"]
@@ -43,7 +48,7 @@ Rule = Literal["terminate", "exhaust"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Areas and what they need together."""
+    """Areas, and the tasks and the memory that they need together."""
 
     tasks: int
     memory: float
@@ -51,23 +56,24 @@ class Plan:
 
 
 FOLLOWED = 3
-"""Splits of an area whose parts are planned: those that need the fewest tasks at once, then the least memory."""
+"""How many splits of an area are followed: those whose parts need the fewest tasks as they are, then the least
+memory."""
 MANY = 64
-"""An area that needs more tasks than this has only its best split followed: its parts are looked at more closely."""
+"""Of an area that needs more tasks than this only the best split is followed; its parts are looked at more closely."""
 
 
 def partition(matrix: Matrix, tasks: Tasks, follow: int | None = FOLLOWED, rule: Rule = "terminate") -> Plan:
-    """Alg. 2. `rule` "exhaust" is eq. 14: all dichotomies, also through parts that need more tasks at first."""
+    """Alg. 2. With `rule` "exhaust" it is eq. 14: splits are followed even if their parts need more tasks at first."""
     return _Partition(matrix, tasks, follow, rule).best(Ranges())
 
 
 def dichotomy(area: Ranges, side: int, at: int, reach: Reach) -> tuple[Ranges, ...]:
-    """The parts of an area below code `at` of a side and from it on; a part where nothing may match is left out."""
+    """The parts of an area below code `at` of a side, and from it on. A part in which nothing may match is left out."""
     own = area.side(side)
     parts = []
     for half in (Interval.between(own.first, at - 1), Interval.between(at, own.last)):
         near = reach.columns_of(half) if side == 0 else reach.rows_of(half)
-        other = _common(area.side(1 - side), near)
+        other = _common(area.side(ACROSS[side]), near)
         if other is not None:
             parts.append(Ranges(half, other) if side == 0 else Ranges(other, half))
     return tuple(parts)
@@ -79,7 +85,7 @@ def _common(one: Interval, two: Interval) -> Interval | None:
 
 
 class _Partition:
-    """One run of Alg. 2: the areas planned so far."""
+    """One execution of Alg. 2. It remembers the areas planned so far."""
 
     def __init__(self, matrix: Matrix, tasks: Tasks, follow: int | None, rule: Rule) -> None:
         self._matrix, self._tasks, self._follow, self._rule = matrix, tasks, follow, rule

@@ -10,9 +10,9 @@ many tasks as P needs beside it:
 Four values of P_gamma are tried: |ca^r| and |ca^s| over V_h = V / 2, rounded up and down. V = 10, 9 x 7: S primary,
 P_gamma = 2, D_f = floor(9 / 6.5) = 1, D_L = 2.5, P_delta = ceil(7 / 7.5) = 1, hence <1, 2, 1, row>: 3 tasks, not 4.
 
-Where the paper is silent: of equal numbers of tasks the first tried counts; D_f = 0 (all of D fits beside P) leaves the
-adjustive line alone, which is a regular matrix of P_delta lines; an area without tuples is one task.
-Invariant: no task has more than V, in expectation.
+Where the paper is silent: of equal numbers of tasks the first one tried counts. D_f = 0 (all of D fits beside P) leaves
+the adjustive line alone, which is a regular matrix of P_delta lines. An area without tuples is one task.
+Invariant: no task has more than V, in expectation. Not here: which instances the cells are (mapping.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ Along = Literal["row", "column"]
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """<alpha, beta, P_delta, row | column>. `regular` is the share of the secondary stream each of its regular lines
-    takes, if there is an adjustive one."""
+    """<alpha, beta, P_delta, row | column>: how many rows, columns and extra cells a grid has, and along which side the
+    extra ones lie. `regular` is the share of the secondary stream that each of its regular lines takes, if there is an
+    adjustive line."""
 
     rows: int
     columns: int
@@ -46,7 +47,7 @@ class Scheme:
         return self.rows * self.columns + self.extra
 
     def shares(self, part: int) -> tuple[float, ...]:
-        """Shares of the lines of side 0, of side 1, or (2) of the extra cells: what their divisions should be."""
+        """The shares that the lines of side 0, of side 1, or (2) the extra cells should have of the range of `u`."""
         if part == 2:
             return (1.0,) * self.extra
         lines = (self.rows, self.columns)[part]
@@ -55,7 +56,7 @@ class Scheme:
         return (*(self.regular,) * lines, 1.0 - lines * self.regular)
 
     def grid(self, first: int, divisions: tuple[Division, Division, Division]) -> Grid:
-        """The grid over instances `first`, `first` + 1, ... in this order: regular cells by row, then the extra."""
+        """The grid over instances `first`, `first` + 1, ...: first the regular cells, by row, then the extra ones."""
         regular = self.rows * self.columns
         cells, extra = range(first, first + regular), range(first + regular, first + self.tasks)
         return Grid(self.rows, self.columns, tuple(cells), tuple(extra), self.along, divisions)

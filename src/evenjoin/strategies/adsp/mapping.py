@@ -1,18 +1,19 @@
 """Which instance gets which cell of a new scheme: start-point alignment and Alg. 4 of A-DSP (Sec. 4.2, Fig. 8).
 
 Join results do not depend on which tuples share a line, so a new scheme is free to cut the range of `u` as suits the
-old one. Even ranges and the best mapping from 4 tasks to 5 move 3/10 of the tuples; aligned at the old start points
-each old line gives up its tail only, and 1/5 moves:
+old one. Take a change from 4 tasks to 5. With even ranges the best mapping moves 3/10 of the tuples. With ranges that
+are aligned at the old start points each old line gives up its tail only, and 1/5 moves:
 
     old     |0        |1        |2        |3        |        u ->
     aligned |0      |4|1      |4|2      |4|3      |4|        line 4 is made of four pieces
 
-`aligned` does this for one division, `mapped` is Alg. 4: pairs of an old task and a new cell by falling lambda, the
-volume both store, each used once. (The paper calls the result the largest total; a greedy matching is at least half of
-it.) `fitted` puts both together for any number of areas: each new area is aligned to the old one it shares most with,
-and to even divisions if those move less.
+`aligned` does this for one division. `mapped` is Alg. 4: it goes through the pairs of an old task and a new cell by
+falling lambda (the volume that both store) and uses each task and cell once. The paper calls the result the largest
+total; a greedy matching has at least half of it. `fitted` puts both together for any number of areas. It aligns each
+new area to the old one with which it has most in common, compares that with even divisions, and takes what moves less.
 
 Instances are numbered from 0 without gaps, so a scheme with fewer tasks can keep only tasks below its size.
+Not here: which areas and schemes there are (areas.py, cells.py), and the migration, which is `diff` of the tables.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from evenjoin.placement.topology import WHOLE, Division, Grid
 from evenjoin.strategies.adsp.cells import Scheme
 
 MOST_PIECES = 128
-"""A division with more pieces than this is made even again: tables stay small, at the price of one larger move."""
+"""A division with more pieces than this is made even again. Tables stay small, at the price of one larger migration."""
 EVEN: tuple[Division, Division, Division] = ((), (), ())
 
 
@@ -43,7 +44,7 @@ class Area:
 
 
 def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingTable:
-    """The table of these areas that moves least from `old`; `old` itself if it is that table already."""
+    """The table of these areas, made such that little moves from `old`; `old` itself if nothing changes."""
     offers = []
     for divisions in ([_even(area) for area in areas], [_aligned_to(old, area, points) for area in areas]):
         made = _table(old, areas, divisions)
@@ -55,7 +56,8 @@ def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingT
 
 
 def mapped(lam: F64) -> list[int]:
-    """Alg. 4: the old instance for each new cell. `lam` [old, new] is lambda; new cells beyond get free numbers."""
+    """Alg. 4: the instance for each new cell. `lam` [old instances, new cells] is lambda. Cells that have nothing in
+    common with an old instance get the numbers that are left."""
     old, new = lam.shape
     kept = lam[: min(old, new)]
     instance = np.full(new, -1)
@@ -69,7 +71,7 @@ def mapped(lam: F64) -> list[int]:
 
 
 def aligned(old: Division, shares: Sequence[float]) -> Division:
-    """A division with these shares in which every line of `old` that is still there keeps the start of its pieces."""
+    """A division with these shares. Every line of `old` that still exists keeps the start of its pieces."""
     room = widths(shares)
     kept: list[tuple[int, int, int]] = []
     spare: list[tuple[int, int]] = []
@@ -95,7 +97,7 @@ def aligned(old: Division, shares: Sequence[float]) -> Division:
 
 
 def widths(shares: Sequence[float]) -> list[int]:
-    """The shares as parts of the range of `u`: integers that add up to it, none of them 0."""
+    """The shares as widths in the range of `u`: integers that add up to it, none of them 0."""
     cuts = np.rint(np.cumsum([0.0, *shares]) / sum(shares) * WHOLE).astype(np.int64)
     if len(set(shares)) == 1:
         cuts = np.array([i * WHOLE // len(shares) for i in range(len(shares) + 1)])
@@ -115,7 +117,7 @@ def _joined(division: list[tuple[int, int]]) -> Division:
 
 
 def _even(area: Area) -> tuple[Division, Division, Division]:
-    """Contiguous lines: nothing to say where they are even, else one piece a line."""
+    """Divisions with one piece a line. A division whose lines are all alike is left empty, which means even."""
     one, two, three = (
         () if len(set(shares := area.scheme.shares(part))) < 2 else tuple(enumerate(widths(shares)))
         for part in range(3)
@@ -141,7 +143,7 @@ def _aligned_to(old: RoutingTable, area: Area, points: Points) -> tuple[Division
 
 
 def _nearest(old: RoutingTable, takes: Ranges, points: Points) -> Grid | None:
-    """The grid of the old region that has most tuples in common with an area."""
+    """The grid of that old region which has most tuples in common with an area; None if no region has any."""
     best: tuple[float, Grid | None] = (0.0, None)
     for region in old.regions:
         if isinstance(region.topology, Grid):
@@ -161,7 +163,7 @@ def _common(points: Points, side: int, one: Interval, two: Interval) -> float:
 def _table(
     old: RoutingTable, areas: Sequence[Area], divisions: Sequence[tuple[Division, Division, Division]]
 ) -> RoutingTable:
-    """The areas' table with cells numbered as they come."""
+    """The table of the areas, with cells numbered in their order."""
     regions, first = [], 0
     for area, cuts in zip(areas, divisions, strict=True):
         regions.append(Region(area.takes or Buckets((0,)), area.scheme.grid(first, cuts)))

@@ -5,8 +5,9 @@
 
 A piece is a range of codes (all of them, in one grid) and a range [begin, end) of `u`, in parts of 2^32. Steps 1 and 3
 of Alg. 5, about irregular lines, need no case here: a varietal grid says where its adjustive line stores.
-The engine does not run these plans: it moves what `diff` of the tables says, tuple by tuple. They are the same moves.
-For tables of one grid or of areas.
+
+This is a reference: the engine does not use it. It moves what `diff` of the tables says, tuple by tuple, and those are
+the same moves. Only for tables of one region or of areas; others raise a TableError.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from evenjoin.errors import TableError
 from evenjoin.placement.pieces import Points, pieces
-from evenjoin.placement.place import place
+from evenjoin.placement.place import At, place
 from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Interval
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import WHOLE, Role
@@ -27,7 +28,7 @@ from evenjoin.placement.topology import WHOLE, Role
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Instance `target` drops a piece of a side: `volume` tuples."""
+    """Instance `target` drops a piece of a side, of `volume` tuples."""
 
     side: int
     target: int
@@ -56,10 +57,10 @@ class MigrationPlan:
 
 
 def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> MigrationPlan:
-    """Alg. 5 for the tuples alive. O(pieces * targets)."""
+    """Alg. 5, for the tuples alive that `points` stand for. O(pieces * targets)."""
     copies: list[Copy] = []
     discards: list[Discard] = []
-    for side in range(old.sides):
+    for side in range(old.groups):
         for codes, begin, end, volume, before, after in _pieces(old, new, side, points):
             where = codes, begin, end, volume
             copies += [Copy(side, target, *where, before[0]) for target in after if target not in before]
@@ -70,13 +71,14 @@ def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> Migr
 def _pieces(
     old: RoutingTable, new: RoutingTable, side: int, points: Points
 ) -> Iterator[tuple[Interval, int, int, float, list[int], list[int]]]:
-    """Every piece: codes, range of `u`, volume, and the instances that store it under both tables."""
+    """Every piece of a side: its codes, begin and end of `u`, volume, and the instances that store it under either
+    table."""
     spans = _spans(old, new)
     codes = np.array([span.first for span in spans], np.int64)
     some = pieces((old, new), side, codes)
     stored: list[list[list[int]]] = []
     for table in (old, new):
-        where = place(table, side, codes[some.row], some.u).only(Role.STORE)
+        where = place(table, side, At(codes[some.row], some.u)).only(Role.STORE)
         cuts = np.searchsorted(where.row, np.arange(1, len(some.row)))
         stored.append([part.tolist() for part in np.split(where.instance, cuts)])
     known, weights = points[side]
@@ -87,7 +89,7 @@ def _pieces(
 
 
 def _spans(*tables: RoutingTable) -> list[Interval]:
-    """The intervals of codes on which all tables are constant."""
+    """The intervals of codes within which every table treats all codes alike."""
     ends: set[int] = set()
     for table in tables:
         if not table.ranged and len(table.regions) > 1:
@@ -104,7 +106,7 @@ Move = TypeVar("Move", Copy, Discard)
 
 
 def _joined(moves: list[Move]) -> tuple[Move, ...]:
-    """Neighbouring pieces with the same fate become one."""
+    """The same moves, with neighbouring pieces that go the same way joined."""
     out: dict[Move, list[Move]] = {}
     for move in moves:
         same = out.setdefault(replace(move, begin=0, end=0, volume=0.0), [])

@@ -2,12 +2,13 @@
 
     samples -> ordered matrix (load/adsp.py) -> areas (Alg. 2) -> cells (Alg. 1) -> instances (Alg. 4) -> table
 
-Alg. 3, the routing, is what the table says: a tuple goes to every area that has its code, there to a line by its `u`.
-Alg. 5, the migration, is the difference of two tables; migration.py states it in the paper's words.
+Alg. 3, the routing, needs no code of its own: the table sends a tuple to every area that has its code, and there to a
+line by its `u`. Alg. 5, the migration, is the difference of two tables; migration.py states it in the paper's words.
 
-Offered are one grid over everything (2-DSP), the areas of Alg. 2, and the areas that are there with new cells; the
-fewest tasks win, then the least movement. A reach without ends (`<>`, floats) leaves one grid, as the paper says, and
-so do reports without samples. The first table is one grid over the given instances: nothing is known of the codes.
+Three plans compete: one grid over everything (2-DSP), the areas of Alg. 2, and the present areas with new cells. The
+fewest tasks win, then the least movement. If the reach has no ends (`<>`, for example), there is only the one grid, as
+the paper says. The initial table is one grid over the given instances, because nothing is known of the codes yet.
+Not here: when a plan is called for, and the limits of the number of tasks (../sized.py).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from evenjoin.strategies.sized import Sized, volumes
 @register("adsp")
 @dataclass(frozen=True, slots=True)
 class Adsp(Sized):
-    """`lines`: cuts that each side gives to the compressed matrix, at least; more where there will be more tasks."""
+    """`lines` bounds the cuts that each side gives to the compressed matrix (`matrix_of`). Where there will be many
+    tasks, more cuts are allowed."""
 
     lines: int = 64
 
@@ -41,7 +43,7 @@ class Adsp(Sized):
         require(self, {"lines": ("a whole number of at least 2", type(self.lines) is int and self.lines >= 2)})
 
     def may_shrink(self, table: RoutingTable) -> bool:
-        """The fewest tasks hold too much as well while they are one grid and could be areas: copies."""
+        """Even at the minimum size a plan may help: one grid stores copies that areas would avoid."""
         grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
         return grid or Sized.may_shrink(self, table)
 

@@ -1,15 +1,19 @@
-"""A draft: a table being planned, with the load its units would have kept up to date, edit by edit.
+"""A draft: a table while it is planned, together with the load that its units would have. Each edit updates both.
 
 A *piece* is the part of an item (a key, or a bucket's remainder) that one side stores. Spread over units by shares w,
 
     L(i) = w_i * divisible + fixed      for every unit i with a share          divisible = arrived + results found
-                                                                               fixed = arrivals of the other side
+                                                                               fixed = arrivals of the other sides
 
-since a split spares a unit storing and finding, but every unit is probed by all of the other side (D-JB's duplication).
+because a split divides what a unit stores and finds, while every unit is probed by all tuples of the other sides
+(D-JB's duplication).
 
-Units are balanced by *row*: a side's units (layout split), or all instances, for both sides at once (shared).
-Invariant: `load` is what load/djb.py says of `table()`, for the rows' hosts. Mutable, private to one planning.
-Keys that have no record follow their bucket; a key with a record stays when its bucket moves.
+Units are balanced by *row*. In layout `split` a row is the units of one side; in `shared` the one row is all instances,
+with the units of all sides.
+
+Invariant: `load` is what load/djb.py says of `table()`, for the hosts of each row. A key without a record follows its
+bucket; a key with a record stays when its bucket moves.
+Mutable, and private to one planning. Not here: which edits to make (moves.py, s2sm.py, ../readj.py).
 """
 
 from __future__ import annotations
@@ -18,38 +22,49 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.djb import is_split, workloads
+from evenjoin.load.djb import workloads
 from evenjoin.load.items import F64, Items, regions_of_items
+from evenjoin.placement.shares import shares_by_region
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique
+from evenjoin.placement.topology import Role
 from evenjoin.strategies.edit import Edit
 
-WHOLE = 1 - 1e-9
-"""A share from which on a unit has all of a piece."""
+ALL_OF_A_PIECE = 1 - 1e-9
+"""A unit whose share of a piece is above this has all of it; the difference allows for rounding."""
 Bools = npt.NDArray[np.bool_]
 
 
 class Draft:
-    """`load` and `hosts` are [rows, instances], `shares` is [sides, n, instances]; `divisible`, `fixed` are [sides, n];
-    `home` is [sides, n], the instance a piece is hashed to (-1: several). `sides[row]` are the sides of a row."""
+    """A table while it is planned; see the top of this file.
+
+    sides               by row, the sides that it balances
+    load, hosts         [rows, instances]; the load, and whether the instance has a unit of the row
+    shares              [sides, n, instances]; the share of each item's piece
+    divisible, fixed    [sides, n]; the two parts of a piece's work
+    home                [sides, n]; the instance that a piece is hashed to (-1: several)
+    routed              [n]; whether the item is a key with a record
+    """
 
     def __init__(self, items: Items, table: RoutingTable, theta: float) -> None:
         self.theta = theta
         self.items = items
         self.edit = Edit(table)
-        self.sides: tuple[tuple[int, ...], ...] = ((0,), (1,)) if is_split(table) else ((0, 1),)
+        every = range(table.groups)
+        self.sides: tuple[tuple[int, ...], ...] = (
+            tuple((side,) for side in every) if table.layout == "split" else (tuple(every),)
+        )
         self.divisible: F64 = items.arrived + items.results
-        self.fixed: F64 = items.arrived[::-1]
+        self.fixed: F64 = items.asking
         load = workloads(items, table)
         self.hosts: Bools = ~np.isnan(load)
         self.load: F64 = np.nan_to_num(load)
         regions = regions_of_items(items, table)
-        self.shares: F64 = _shares_by_region(table)[:, regions]
+        self.shares: F64 = np.stack([shares_by_region(table, side, Role.STORE)[regions] for side in every])
         self.home: I64 = _unit_of_buckets(self.edit, table)[:, items.bucket]
-        self.routed: Bools = items.is_key & (regions != table.compiled.region_of_bucket[items.bucket])
+        self.routed: Bools = items.is_key & (regions != table.compiled.region_of_cell[items.bucket])
 
     def mean(self, row: int) -> float:
-        """Eq. 2 of the row as planned so far."""
+        """Eq. 2, the mean load of the row, as planned so far."""
         return float(self.load[row].sum() / max(int(self.hosts[row].sum()), 1))
 
     def upper(self, row: int) -> float:
@@ -63,22 +78,22 @@ class Draft:
         return np.flatnonzero(self.hosts[row])
 
     def whole(self, row: int, unit: int) -> F64:
-        """[n] The work that would leave the unit with each item's pieces that are on this unit alone."""
+        """[n] The work of each item's pieces that are on this unit alone. It would leave the unit with them."""
         out = np.zeros(len(self.items))
         for side in self.sides[row]:
-            alone = self.shares[side, :, unit] > WHOLE
+            alone = self.shares[side, :, unit] > ALL_OF_A_PIECE
             out += alone * (self.divisible[side] + self.fixed[side])
         return out
 
     def work(self, side: int, n: int) -> F64:
-        """[instances] What each unit does for a piece."""
+        """[instances] The work of each unit for one piece."""
         share = self.shares[side, n]
         out: F64 = share * self.divisible[side, n] + (share > 0) * self.fixed[side, n]
         return out
 
     def put(self, side: int, n: int, share: F64) -> None:
-        """A key's tuples of a side live where `share` ([instances]) says. Present units keep their order, and so most
-        of their tuples; new ones come after them."""
+        """Place a key's tuples of a side as `share` [instances] says. Units that it already has keep their order, and
+        so most of their tuples; new units come after them."""
         before = self.shares[side, n]
         now = self.edit.units(int(self.items.code[n])).units[side]
         units = [u for u in now if share[u] > 0] + [int(u) for u in np.flatnonzero((share > 0) & (before == 0))]
@@ -89,20 +104,20 @@ class Draft:
         self._place(side, np.array([n]), share / share.sum())
 
     def move_whole(self, row: int, n: int, source: int, to: int) -> None:
-        """Everything of a key that is on `source` alone goes to `to`: both sides' pieces, if both are there."""
+        """Move those pieces of a key from `source` to `to` that are on `source` alone: of both sides, if both are."""
         for side in self.sides[row]:
-            if self.shares[side, n, source] > WHOLE:
+            if self.shares[side, n, source] > ALL_OF_A_PIECE:
                 self.put(side, n, self.one(to))
 
     def move_bucket(self, side: int, bucket: int, to: int) -> None:
-        """The bucket's tuples of a side, with its keys that have no record, live on `to`."""
+        """Move a bucket's tuples of a side to `to`, with those of its keys that have no record."""
         self.edit.move_bucket(bucket, side, (to,))
         within = self.items.bucket == bucket
         self.home[side, within] = to
         self._place(side, np.flatnonzero(within & ~self.routed), self.one(to))
 
     def one(self, unit: int) -> F64:
-        """[instances] All on one unit."""
+        """[instances] The shares of a piece that is all on one unit."""
         out = np.zeros(self.load.shape[1])
         out[unit] = 1.0
         return out
@@ -119,20 +134,9 @@ class Draft:
         self.shares[side, rows] = share
 
 
-def _shares_by_region(table: RoutingTable) -> F64:
-    """[sides, regions, instances] The share of each region that each instance stores."""
-    out = np.zeros((table.sides, len(table.regions), table.instances))
-    for number, region in enumerate(table.regions):
-        if isinstance(region.topology, Biclique):
-            for side, units in enumerate(region.topology.units):
-                weights = region.topology.weights[side] if region.topology.weights else (1.0,) * len(units)
-                out[side, number, list(units)] = np.array(weights) / sum(weights)
-    return out
-
-
 def _unit_of_buckets(edit: Edit, table: RoutingTable) -> I64:
     """[sides, buckets] The unit each bucket is stored on; -1 if on several."""
     hashed = [edit.bucket(bucket).units for bucket in range(table.buckets)]
     return np.array(
-        [[u[side][0] if len(u[side]) == 1 else -1 for u in hashed] for side in range(table.sides)], np.int64
+        [[u[side][0] if len(u[side]) == 1 else -1 for u in hashed] for side in range(table.groups)], np.int64
     )

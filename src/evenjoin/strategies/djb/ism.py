@@ -3,9 +3,12 @@
     MoveIn    for every unit below (1 - theta_max) * mean, and for split keys that have cooled
     MoveOut   for every unit above (1 + theta_max) * mean, the heaviest first
 
-Algorithm 1 goes over the units in their order and calls whichever applies; here all of MoveIn comes first, so that
-cleared records and ended duplication are known to MoveOut. Units that are still too light then take from the heaviest.
-Which of H1, H2 and H3 may be used is the planner's to say: each choice is a migration function f of eq. 4.
+Algorithm 1 goes over the units in their order and calls whichever applies. Here all of MoveIn comes first, so that
+MoveOut knows which records were cleared and which duplication has ended. Units that are still too light take from the
+heaviest at the end. The planner says which of H1, H2 and H3 may be used: each choice is a migration function f of eq.
+4.
+
+Not guaranteed: that every unit is within its bounds afterwards. Not here: the moves themselves (moves.py).
 """
 
 from __future__ import annotations
@@ -15,16 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.strategies.djb.draft import Draft
-from evenjoin.strategies.djb.moves import Reach, move_in, move_out, take
+from evenjoin.strategies.djb.moves import Spread, move_in, move_out, take
 
 
 @dataclass(frozen=True, slots=True)
 class Heuristics:
-    """The heuristics a migration function uses. `split` None: H2 is not used."""
+    """The heuristics that a migration function uses: H3 (merge), H1 (move), and H2 (split; None: not used)."""
 
     merge: bool
     move: bool
-    split: Reach | None
+    split: Spread | None
 
 
 CHOICES = (
@@ -40,7 +43,7 @@ CHOICES = (
 
 
 def ism(draft: Draft, row: int, use: Heuristics) -> None:
-    """Algorithm 1 on one row of the draft."""
+    """Algorithm 1, on one row of the draft."""
     if use.merge:
         for unit in _ascending(draft, row):
             move_in(draft, row, unit)

@@ -4,11 +4,16 @@
                   below (1 + theta_max) * mean, H2: its largest piece is split over several units by weight, then again
     MoveIn(pu)    H3: keys in the routing table whose hashing unit is pu come back, and their records are cleared
 
-Bounds of every move: the recipient stays below (1 + theta_max) * mean, the donor above (1 - theta_max) * mean.
+Bounds of every whole move (H1): the recipient stays below (1 + theta_max) * mean, the donor above (1 - theta_max) *
+mean.
 
-Where the paper is silent: what remains of buckets moves whole after the keys (H1); H2 fills units from the least loaded
-up, either as few as meet the bound (`narrow`: least duplication) or all that have room (`wide`: most even); a unit too
-light to be helped by H3 takes keys and buckets from the heaviest by H1's rules.
+Where the paper is silent:
+* What remains of buckets moves whole, after the keys (H1).
+* H2 fills units from the least loaded up: either as few as meet the bound (`narrow`: least duplication), or all that
+  have room (`wide`: most even).
+* A unit that is too light for H3 to help takes keys and buckets from the heaviest, by H1's rules.
+
+Not here: in which order units are looked at (ism.py), and what the moves cost (load/djb.py).
 """
 
 from __future__ import annotations
@@ -20,20 +25,20 @@ import numpy as np
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
-from evenjoin.strategies.djb.draft import WHOLE, Draft
+from evenjoin.strategies.djb.draft import ALL_OF_A_PIECE, Draft
 
-Reach = Literal["narrow", "wide"]
+Spread = Literal["narrow", "wide"]
 Stop = Literal["donor in bounds", "recipient in bounds"]
 KINDS: tuple[Literal["key", "bucket"], ...] = ("key", "bucket")
 SPLITS = 16
-"""Keys that one MoveOut may split."""
+"""How many keys one MoveOut may split."""
 SMALLEST_SHARE = 0.01
-"""A unit is not worth the duplication for less of a key."""
+"""A smaller share of a key on a unit is not worth the duplication."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One whole key or bucket (an index of items, or a bucket) to another unit."""
+    """One whole key or bucket goes to another unit. `index` is the number of the item or of the bucket."""
 
     what: Literal["key", "bucket"]
     index: int
@@ -41,27 +46,28 @@ class Move:
     to: int
 
 
-def move_out(draft: Draft, row: int, donor: int, reach: Reach | None) -> None:
-    """MoveOut of an overloaded unit; `reach` None is H1 alone."""
+def move_out(draft: Draft, row: int, donor: int, spread: Spread | None) -> None:
+    """MoveOut of an overloaded unit, by H1 and H2; with `spread` None by H1 alone."""
     for _ in range(SPLITS):
         upper = draft.upper(row)
         if draft.load[row, donor] <= upper:
             return
         others = draft.units(row)
         moves, load = whole_moves(draft, row, donor, others[others != donor])
-        if reach is None or load[donor] <= upper or not split_largest(draft, row, donor, reach):
+        if spread is None or load[donor] <= upper or not split_largest(draft, row, donor, spread):
             apply(draft, row, moves)
             return
 
 
 def move_in(draft: Draft, row: int, unit: int) -> None:
-    """MoveIn, H3: an underloaded unit takes back any key hashed to it, any unit takes back its split keys that have
-    cooled, provided that no touched unit leaves its bounds, or none is further out than one was before."""
+    """MoveIn, H3. An underloaded unit takes back any key that is hashed to it. Any other unit takes back only those of
+    its keys that are split. A key comes back if every touched unit is then within its bounds, or at least none is
+    further out than the furthest of them was before."""
     away = np.zeros(len(draft.items), bool)
     split = np.zeros(len(draft.items), bool)
     size = np.zeros(len(draft.items))
     for side in draft.sides[row]:
-        abroad = draft.routed & (draft.home[side] == unit) & (draft.shares[side, :, unit] < WHOLE)
+        abroad = draft.routed & (draft.home[side] == unit) & (draft.shares[side, :, unit] < ALL_OF_A_PIECE)
         away |= abroad
         split |= abroad & ((draft.shares[side] > 0).sum(axis=1) > 1)
         size += abroad * (draft.divisible[side] + draft.fixed[side])
@@ -83,9 +89,9 @@ def take(draft: Draft, row: int, unit: int) -> None:
 def whole_moves(
     draft: Draft, row: int, donor: int, recipients: I64, stop: Stop = "donor in bounds"
 ) -> tuple[list[Move], F64]:
-    """H1: keys of the donor, then buckets, the largest that fit first, each to the least loaded recipient.
+    """H1: keys of the donor, then its buckets, the largest that fit first, each to the least loaded recipient.
 
-    Returns the moves, not yet applied, and the row's load after them."""
+    Returns the moves, which are not yet applied, and the row's load after them."""
     load, upper, lower = draft.load[row].copy(), draft.upper(row), draft.lower(row)
     moves: list[Move] = []
     whole = draft.whole(row, donor)
@@ -122,8 +128,9 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
                 draft.move_bucket(side, move.index, move.to)
 
 
-def split_largest(draft: Draft, row: int, donor: int, reach: Reach) -> bool:
-    """H2: the donor's piece with the most divisible work is partitioned. False if no split would relieve the donor."""
+def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
+    """H2: split the donor's piece with the most divisible work; if that does not relieve the donor, the next one.
+    False if no split would."""
     on_donor = {
         (side, int(n)): float(draft.shares[side, n, donor] * draft.divisible[side, n])
         for side in draft.sides[row]
@@ -134,7 +141,7 @@ def split_largest(draft: Draft, row: int, donor: int, reach: Reach) -> bool:
         base = draft.load[row] - now
         units = draft.units(row)
         share = np.zeros(len(now))
-        share[units] = fill(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, reach)
+        share[units] = fill(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
         after = base + share * draft.divisible[side, n] + (share > 0) * draft.fixed[side, n]
         peak = after[share > 0].max(initial=0.0)
         if max(after[donor], peak) < draft.load[row, donor] - 1e-9:
@@ -143,11 +150,12 @@ def split_largest(draft: Draft, row: int, donor: int, reach: Reach) -> bool:
     return False
 
 
-def fill(base: F64, divisible: float, fixed: float, theta_max: float, reach: Reach) -> F64:
+def fill(base: F64, divisible: float, fixed: float, theta_max: float, spread: Spread) -> F64:
     """[units] Shares of a piece that fill the least loaded units up to one level; `base` is their load without it.
 
-    With the m least loaded units the level is (divisible + m * fixed + their base) / m; a unit belongs if it is below
-    the level even when probed. `wide` is the lowest level, `narrow` the fewest units half way within theta_max.
+    With the m least loaded units the level is (divisible + m * fixed + their base) / m. A unit belongs to them if it is
+    below the level even when it is probed. `wide` takes as many units as belong. `narrow` takes the fewest with which
+    the level is at most (1 + theta_max / 2) * mean.
     """
     order = np.argsort(base, kind="stable")
     ranked = base[order]
@@ -155,7 +163,7 @@ def fill(base: F64, divisible: float, fixed: float, theta_max: float, reach: Rea
     level = (divisible + count * fixed + np.cumsum(ranked)) / count
     belongs = level > ranked + fixed
     chosen = int(np.flatnonzero(belongs)[-1]) if belongs.any() else 0
-    if reach == "narrow":
+    if spread == "narrow":
         mean = (base.sum() + divisible + count * fixed) / len(base)
         enough = np.flatnonzero(belongs & (level <= (1 + theta_max / 2) * mean))
         chosen = int(enough[0]) if len(enough) else chosen
@@ -168,9 +176,9 @@ def fill(base: F64, divisible: float, fixed: float, theta_max: float, reach: Rea
 
 
 def _merge_if_bounded(draft: Draft, row: int, n: int, unit: int) -> None:
-    """H3 for one key, unless it would put a unit out of its bounds."""
+    """H3 for one key, unless that would put a unit further out of its bounds than one was before."""
     before, back = draft.load[row], draft.one(unit)
-    sides = [s for s in draft.sides[row] if draft.home[s, n] == unit and draft.shares[s, n, unit] < WHOLE]
+    sides = [s for s in draft.sides[row] if draft.home[s, n] == unit and draft.shares[s, n, unit] < ALL_OF_A_PIECE]
     after = before.copy()
     for side in sides:
         after += back * (draft.divisible[side, n] + draft.fixed[side, n]) - draft.work(side, n)

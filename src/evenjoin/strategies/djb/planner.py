@@ -6,7 +6,8 @@
                among those that keep every theta(pu) <= theta_max (eq. 4); if none does, the most even one
 
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
-heaviest (splitting adds probes everywhere, which alone would also look even). Everything is a function of the report.
+heaviest. (The second is needed because splitting adds probes everywhere, which by itself also looks even.) Everything
+is a function of the report. Not guaranteed: theta(pu) <= theta_max. Not here: the load and the costs (load/djb.py).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenjoin.load.djb import costs, factors, imbalance, is_split, records, total_costs, workloads
+from evenjoin.load.djb import costs, factors, imbalance, records, total_costs, workloads
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-from evenjoin.strategies.base import Bounds, Layout, register, require
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.strategies.base import Bounds, register, require
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.ism import CHOICES, ism
@@ -30,9 +31,13 @@ from evenjoin.strategies.djb.s2sm import s2sm
 @register("djb")
 @dataclass(frozen=True, slots=True)
 class DJB:
-    """D-JB. `theta_max` bounds the imbalance factor, `aim` is the part of it that plans are made for (1: eq. 4 to the
-    letter, see strategies/base.py), `tracked` heavy keys are reported by each instance, `buckets` is the size of the
-    hash table (0: 4 per unit)."""
+    """D-JB.
+
+    theta_max   the bound of the load balance factor
+    aim         the part of it that plans are made for (1: eq. 4 to the letter, see strategies/base.py)
+    tracked     how many heavy keys each instance reports; only these can move or be split
+    buckets     the size of the hash table (0: 4 per unit)
+    """
 
     theta_max: float = 0.2
     aim: float = 0.25
@@ -91,11 +96,11 @@ class DJB:
 
 
 def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[RoutingTable]:
-    """The tables of the migration functions F, without those that change nothing."""
-    for sides in ("as they are", "changed") if is_split(table) else ("as they are",):
+    """The tables that the migration functions F make, without those that change nothing."""
+    for sides in ("as they are", "changed") if table.layout == "split" else ("as they are",):
         for use in CHOICES:
             if use.merge and use.move and not records(table):
-                continue  # there is nothing to merge: the same choice without H3 says it all
+                continue  # there is nothing to merge: the same choice without H3 gives the same table
             draft = Draft(items, table, theta_max)
             if sides == "changed" and not s2sm(draft):
                 break
@@ -107,8 +112,8 @@ def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[
 
 
 def _better(before: F64, items: Items, offer: RoutingTable) -> bool:
-    """Not less even, no unit heavier than the heaviest now, no instance left without a unit; and the
-    whole is more even, or a row is and none less."""
+    """Whether an offer is an improvement. It must not be less even, have a unit heavier than the heaviest now, or
+    leave an instance without a unit. And the whole must be more even, or one row more even and none less."""
     after = workloads(items, offer)
     if (np.isnan(after).all(axis=0) & ~np.isnan(before).all(axis=0)).any():
         return False

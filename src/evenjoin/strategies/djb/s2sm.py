@@ -3,13 +3,14 @@
     before    R: 0 1 (1200 each)    S: 2 3 (400 each)       means 1200 and 400, overall 800
     after     R: 0 1 2 (800 each)   S: 3 (800)              unit 2 gave its S-tuples to 3, and takes over R-tuples
 
-Line 4 computes the means of both sides and of all units; line 5 chooses PU_out, the heavy side, and PU_in, the light
-one, if a mean is further than theta_max from the overall mean. The paper does not say how many units change: as many
-as make the heavier of the two means least, the lightest ones first, and none if that is how they are divided already.
-A unit that changes gives its keys and buckets of the old side to the side's remaining units, largest first to the
-least loaded. Lines 6-15 (MoveOut of the heavy side's units, MoveIn of the new ones) are ISM on each side afterwards.
+Line 4 computes the means of both sides and of all units. Line 5 chooses PU_out, the heavy side, and PU_in, the light
+one, if a mean is further than theta_max from the overall mean. The paper does not say how many units change sides. Here
+as many change as make the heavier of the two means least, the lightest ones first; none if they are so divided already.
+A unit that changes gives its keys and buckets of the old side to the side's remaining units, the largest first, each to
+the least loaded. Lines 6-15 (MoveOut of the heavy side's units, MoveIn of the new ones) are ISM on each side
+afterwards.
 
-Property: every instance hosts units of one side only, and each side keeps at least one. Layout `split` only.
+Invariant: every instance hosts units of one side only, and each side keeps at least one. For layout `split` only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from evenjoin.strategies.djb.draft import Draft
 
 
 def s2sm(draft: Draft) -> bool:
-    """Let units change sides, if the sides' means call for it. False if they do not."""
+    """Let units change sides, if the sides' means call for it. Returns whether they did."""
     load: F64 = np.where(draft.hosts, draft.load, np.nan)
     if len(draft.sides) < 2 or side_gap(load) <= draft.theta:
         return False
@@ -42,7 +43,7 @@ def s2sm(draft: Draft) -> bool:
 
 
 def _vacate(draft: Draft, side: int, unit: int) -> None:
-    """The unit's keys and buckets of the side go to the side's other units: it is none of the side's any more."""
+    """Move the unit's keys and buckets of a side to the side's other units. The unit no longer belongs to the side."""
     draft.hosts[side, unit] = False
     remaining = draft.units(side)
     keys = np.flatnonzero(draft.routed & (draft.shares[side, :, unit] > 0))

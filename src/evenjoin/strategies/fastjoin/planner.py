@@ -1,7 +1,7 @@
 """FastJoin's monitors: when a side is uneven, keys of its heaviest unit move to its lightest (section III).
 
-The initial table is the hash table; the routing table of the paper are the `Keys` regions that come to it. There is
-one monitor per side, and it sees the units of that side only:
+The initial table is the hash table. The `Keys` regions that are added to it are the paper's routing table. There is one
+monitor per side, and it sees the units of that side only:
 
     side 0:  L = 900  100  400      LI = 9 > theta:  unit 0 -> unit 1, the keys by GreedyFit or SAFit
     side 1:  L = 210  200  190      LI = 1.1:        nothing
@@ -9,12 +9,13 @@ one monitor per side, and it sees the units of that side only:
 A migrated key moves its unit of that side; its tuples of the other side stay where they are and probe the new place.
 The monitors do not disturb each other: |R_i| and phi_i of a side depend on the units of that side alone.
 
-The paper migrates between one pair at each interval, of a second. Here decisions are taken once per micro-batch, which
-may be long, so a monitor goes on, heaviest to lightest on the forecast, until LI is what plans are made for (`aim`, see
-strategies/base.py) or the heaviest has nothing more to give, at most one round per instance.
+The paper migrates between one pair at each interval of a second. Here decisions are taken once per micro-batch, which
+may be long. So a monitor goes on, from the heaviest to the lightest on the forecast, until LI is what plans are made
+for (`aim`, see strategies/base.py) or the heaviest has nothing more to give; at most one round per instance.
 
-* Only keys can move, and only whole: a bucket's remainder and a key split over units (another strategy's) stay.
-* A monitor's moves are proposed only if they lower its LI. Two equally heavy units, one of them stuck: nothing moves.
+* Only keys can move, and only whole. What remains of a bucket stays, and so does a key that another strategy split.
+* A monitor's moves are proposed only if they lower its LI. If two units are equally heavy and one of them has nothing
+  to give, nothing moves.
 * Not guaranteed: LI <= theta. A key heavier than the gap cannot move, and FastJoin does not split keys (D-JB does).
 """
 
@@ -31,9 +32,10 @@ from evenjoin.kernels.hashing import I64
 from evenjoin.load.fastjoin import F64, Pair, Unit, benefits, imbalance
 from evenjoin.load.items import Items, loads, regions_of_items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Bounds, Layout, register
+from evenjoin.placement.shares import holdings
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.placement.topology import Role
+from evenjoin.strategies.base import Bounds, register
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.fastjoin.greedyfit import greedy_fit
@@ -47,9 +49,15 @@ Select = Callable[[Pair, F64, F64], I64]
 @register("fastjoin")
 @dataclass(frozen=True, slots=True)
 class FastJoin:
-    """`theta`: the bound of LI (the paper's 2.2). `aim`: the part of the way from 1 to theta that plans are made for
-    (strategies/base.py; 1 is the paper's rule). `theta_gap`: the least benefit worth a migration, for
-    GreedyFit. `tracked`: heavy keys each instance reports, so the keys that can move. `seed`: for SAFit."""
+    """FastJoin.
+
+    theta       the bound of LI (the paper's 2.2)
+    selector    how keys are chosen
+    theta_gap   the least benefit that is worth a migration, for GreedyFit
+    tracked     how many heavy keys each instance reports; only these can move
+    seed        for SAFit
+    aim         the part of the way from 1 to theta that plans are made for (strategies/base.py; 1: the paper's rule)
+    """
 
     theta: float = 2.2
     selector: Selector = "greedyfit"
@@ -95,7 +103,7 @@ class FastJoin:
 
     def load(self, items: Items, table: RoutingTable) -> F64:
         """[sides, instances] L of each unit, equation 1; NaN where an instance hosts no unit of the side."""
-        out = np.full((table.sides, table.instances), np.nan)
+        out = np.full((table.groups, table.instances), np.nan)
         for units in loads(items, table):
             out[units.side, units.hosts] = (units.stored * units.probes)[units.hosts]
         return out
@@ -111,7 +119,7 @@ class FastJoin:
             home = _hosts(items, table, units.side)
             monitor = _Monitor(
                 units.hosts, units.stored.copy(), units.probes.copy(),
-                items.stored[units.side], items.arrived[1 - units.side], home.copy(),
+                items.stored[units.side], items.asking[units.side], home.copy(),
             )  # fmt: skip
             before = monitor.imbalance
             rounds = table.instances if before > self.alert else 0
@@ -131,7 +139,8 @@ class FastJoin:
 
 @dataclass(slots=True)
 class _Monitor:
-    """The load information table of one side, kept up to date as keys migrate. Mutable, private to one planning.
+    """The paper's load information table of one side, kept up to date as keys migrate. Mutable, private to one
+    planning.
 
     `stored`, `probes` are [instances]; `key_stored`, `key_probes` and `host` (-1: cannot move) are by item.
     """
@@ -148,7 +157,7 @@ class _Monitor:
         return imbalance((self.stored * self.probes)[self.hosts])
 
     def migrate(self, select: Select) -> bool:
-        """One migration from the heaviest unit to the lightest; whether anything could move."""
+        """Make one migration from the heaviest unit to the lightest. Returns whether anything could move."""
         load = (self.stored * self.probes)[self.hosts]
         source, target = int(self.hosts[load.argmax()]), int(self.hosts[load.argmin()])
         pair = Pair(*(Unit(float(self.stored[i]), float(self.probes[i])) for i in (source, target)))
@@ -164,11 +173,11 @@ class _Monitor:
 
 
 def _hosts(items: Items, table: RoutingTable, side: int) -> I64:
-    """[n] The one instance that hosts each key's unit of a side; -1 for what cannot move."""
+    """[n] The one instance that hosts each key's unit of a side; -1 for an item that cannot move."""
+    units = holdings(table, side, Role.STORE)
+    alone = np.bincount(units.region, minlength=len(table.regions))[units.region] == 1
     only = np.full(len(table.regions), -1, np.int64)
-    for number, region in enumerate(table.regions):
-        if isinstance(region.topology, Biclique) and len(region.topology.units[side]) == 1:
-            only[number] = region.topology.units[side][0]
+    only[units.region[alone]] = units.instance[alone]
     return np.where(items.is_key, only[regions_of_items(items, table)], -1)
 
 

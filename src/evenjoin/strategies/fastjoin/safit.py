@@ -13,8 +13,9 @@ best single one that fits maximises it, however much of the gap it leaves open. 
 what is done here, so SAFit moves few tuples for what they bring and needs more migrations than GreedyFit to close a
 gap. A set that stores nothing counts as one tuple, as everywhere in load/fastjoin.py.
 
-The steps depend on each other, hence a Python loop, of constant cost a step whatever the number of keys: the two sums
-are kept, not recomputed. Steps are bounded (MOST_STEPS). The paper gives no temperatures; `annealing_for` does.
+The steps depend on each other, hence a Python loop. A step costs the same whatever the number of keys is, because the
+two sums are kept and not recomputed. Steps are bounded (MOST_STEPS). The paper gives no temperatures; `annealing_for`
+does. Guarantee: the set fits, and the same seed gives the same set. Not here: which pair it is (planner.py).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.sorting import expand, group_starts, run_order
+from evenjoin.kernels.runs import expand, group_starts, run_order
 
 LOW, HIGH = -(2**63), 2**63 - 1
 wide = st.one_of(st.integers(-3, 3), st.integers(LOW, HIGH), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]))

@@ -11,7 +11,8 @@ import pytest
 from evenjoin.placement import Biclique, Buckets, Region, RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.spec import build_spec, tumbling
-from evenjoin.state.layout import CODE, POSITION, ROLE, TIME, Tuples, layouts
+from evenjoin.state.tuples import CODE, POSITION, ROLE, TIME, Tuples, tuple_schemas
+from stations import work_of
 
 SCHEMA = pa.schema([
     ("k", pa.int64()), ("small", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2)),
@@ -20,9 +21,9 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-def layout(on, select, **options):
-    """The layout of side l."""
-    return layouts(build_spec({"l": SCHEMA, "r": SCHEMA}, on, select=[f"l.{c}" for c in select], **options))[0]
+def schema_of(on, select, **options):
+    """What the tuples of side l look like."""
+    return tuple_schemas(build_spec({"l": SCHEMA, "r": SCHEMA}, on, select=[f"l.{c}" for c in select], **options))[0]
 
 
 BOUND = " AND r.{t} BETWEEN l.{t} AND l.{t} + INTERVAL 5 SECONDS"
@@ -62,9 +63,9 @@ BOUND = " AND r.{t} BETWEEN l.{t} AND l.{t} + INTERVAL 5 SECONDS"
 )  # fmt: skip
 def test_what_is_stored(on, options, select, stored, rebuilt):
     """Each value once: what equals the code or the time is rebuilt; keys behind a hash are kept to compare."""
-    found = layout(on, select or ["n"], **options)
+    found = schema_of(on, select or ["n"], **options)
     if not select:
-        found = layouts(build_spec({"l": SCHEMA, "r": SCHEMA}, on, select=["r.n"], **options))[0]
+        found = tuple_schemas(build_spec({"l": SCHEMA, "r": SCHEMA}, on, select=["r.n"], **options))[0]
     assert (sorted(found.stored.names), dict(found.rebuilt)) == (sorted(stored), rebuilt)
 
 
@@ -80,15 +81,15 @@ def test_what_is_stored(on, options, select, stored, rebuilt):
 )  # fmt: skip
 def test_the_schema_of_a_run(on, options, names):
     """Code, time if there is one, position, payload; on the wire the role comes last."""
-    found = layout(on, ["n"], **options)
-    assert found.schema.names == names
+    found = schema_of(on, ["n"], **options)
+    assert found.run.names == names
     assert found.wire.names == [*names, ROLE]
 
 
 def test_codes_are_narrow_when_hashed():
     """Exact codes are int64, hashed ones int32."""
-    assert layout("l.k = r.k", ["n"]).schema.field(CODE).type == pa.int64()
-    assert layout("l.name = r.name", ["n"]).schema.field(CODE).type == pa.int32()
+    assert schema_of("l.k = r.k", ["n"]).run.field(CODE).type == pa.int64()
+    assert schema_of("l.name = r.name", ["n"]).run.field(CODE).type == pa.int32()
 
 
 def test_rebuilt_columns_are_the_original_ones():
@@ -106,11 +107,11 @@ def test_rebuilt_columns_are_the_original_ones():
         [pa.array(rows[c][:3], SCHEMA.field(c).type) for c in side.columns], names=list(side.columns)
     )
     table = RoutingTable(0, 1, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (0,)))),))
-    sent = Dispatcher(spec, layouts(spec), table, None, 0).dispatch(0, data)
+    sent = Dispatcher(work_of(spec, table), None, 0).dispatch(0, data)
     ((_, piece),) = sent.pieces
-    tuples = Tuples.of(layouts(spec)[0], piece.select(layouts(spec)[0].schema.names))
-    assert set(tuples.layout.rebuilt) == {"day", "tz"}
-    assert tuples.layout.stored.names == ["name"]
+    tuples = Tuples.of(tuple_schemas(spec)[0], piece.select(tuple_schemas(spec)[0].run.names))
+    assert set(tuples.schema.rebuilt) == {"day", "tz"}
+    assert tuples.schema.stored.names == ["name"]
     for name in side.columns:
         got = tuples.column(name, np.arange(3))
         assert got.equals(data.column(name).cast(SCHEMA.field(name).type))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.scatter import scatter
+from evenjoin.placement.place import Placement
 
 
 @settings(max_examples=100, deadline=None)
@@ -15,7 +15,7 @@ from evenjoin.kernels.scatter import scatter
 def test_each_message_goes_to_its_instance_in_order(messages):
     """One contiguous piece per instance that gets anything, messages in the order they came."""
     rows, instances, roles = (np.array([m[i] for m in messages], np.int64) for i in range(3))
-    out = scatter(rows, instances.astype(np.int32), roles.astype(np.uint8), 7)
+    out = Placement(rows, instances.astype(np.int32), roles.astype(np.uint8)).by_instance(7)
     pieces = {
         int(instance): list(zip(out.rows[a:b].tolist(), out.roles[a:b].tolist(), strict=True))
         for instance, a, b in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
@@ -29,5 +29,5 @@ def test_each_message_goes_to_its_instance_in_order(messages):
 def test_more_instances_than_fit_into_16_bits(count):
     """The last instance is not confused with another."""
     instances = np.array([count - 1, 0, count - 1], np.int32)
-    out = scatter(np.arange(3), instances, np.ones(3, np.uint8), count)
+    out = Placement(np.arange(3), instances, np.ones(3, np.uint8)).by_instance(count)
     assert (out.rows.tolist(), out.instances.tolist()) == ([1, 0, 2], [0, count - 1])

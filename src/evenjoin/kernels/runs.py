@@ -1,8 +1,8 @@
-"""Probe sorted runs: for each probing tuple the range of stored positions it matches.
+"""Sorted runs: putting tuples in order, and finding what probing tuples match in it.
 
-A run is sorted by (code, time). A probe with code c and time bounds [a, b] matches exactly the positions
-between the first (c, >= a) and the first (c, > b): two binary searches. Probes come sorted by code too, so
-each distinct code is searched once, however hot it is, and the searches walk forward through the run.
+A run is sorted by (code, time). A probe with code c and time bounds [a, b] matches exactly the positions from the first
+(c, >= a) up to the first (c, > b), which two binary searches find. Probes are sorted by code too. So each distinct code
+is searched once, however hot it is, and the searches walk forward through the run.
 
     run     code  3 3 3 7 7 9          probe (7, times 20..30)
             time  1 5 9 2 25 4    ->   [4, 5)
@@ -10,25 +10,69 @@ each distinct code is searched once, however hot it is, and the searches walk fo
 Without an equality a probe asks for a range of codes instead of one (`band_ranges`); times are not sorted across codes,
 so time bounds are then checked pair by pair (`in_time`).
 
-Cost O(distinct probe codes * log run + probes * log group), independent of how much is stored.
+Sorting: when the spans of code and time fit into 63 bits together, they are packed into one integer and sorted once,
+at a quarter of the cost of two stable sorts. Otherwise it is `np.lexsort`. Not guaranteed: the order of ties.
+
+Probing costs O(distinct probe codes * log run + probes * log group), so what is stored counts by its logarithm only.
+Pairs are made afterwards, in chunks of bounded size. Not here: real keys behind hashed codes (instance/verify.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64, Codes
-from evenjoin.kernels.sorting import expand, expand_narrow
 
 I32 = npt.NDArray[np.int32]
 
 
-class Ranges(NamedTuple):
-    """For each probing row the stored positions [start, stop); rows without a match are left out."""
+def run_order(codes: Codes, times: I64 | None) -> npt.NDArray[np.intp]:
+    """Permutation that sorts tuples by (code, time). O(n log n)."""
+    if times is None or times is codes or len(codes) < 2:
+        return np.argsort(codes)
+    low_code, low_time = int(codes.min()), int(times.min())
+    code_span, time_span = int(codes.max()) - low_code, int(times.max()) - low_time
+    time_bits = time_span.bit_length()
+    if code_span.bit_length() + time_bits > 63:
+        return np.lexsort((times, codes))
+    packed = ((codes.astype(np.int64) - low_code) << time_bits) | (times - low_time)
+    return np.argsort(packed)
+
+
+def group_starts(codes: Codes) -> I64:
+    """Where each distinct code begins in sorted `codes`, and as the last entry the length of `codes`. O(n)."""
+    if len(codes) == 0:
+        return np.zeros(1, np.int64)
+    changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    return np.concatenate([[0], changes, [len(codes)]]).astype(np.int64)
+
+
+def expand(starts: I64, counts: I64) -> I64:
+    """All numbers of the ranges [start, start + count), one range after the other. O(sum of counts)."""
+    ranges: I64 = _expand(starts, counts, np.int64)
+    return ranges
+
+
+def expand_narrow(starts: I64, counts: I64) -> npt.NDArray[np.int32]:
+    """The same in int32, for ranges below 2**31: half the memory to write and read."""
+    ranges: npt.NDArray[np.int32] = _expand(starts, counts, np.int32)
+    return ranges
+
+
+def _expand(starts: I64, counts: I64, dtype: Any) -> Any:
+    shift = starts - np.concatenate([[0], np.cumsum(counts)[:-1]])
+    ranges = np.repeat(shift.astype(dtype), counts)
+    ranges += np.arange(len(ranges), dtype=dtype)
+    return ranges
+
+
+class Hits(NamedTuple):
+    """Matches as ranges: probing row `rows[k]` matches the stored positions [start[k], stop[k]). Rows without a match
+    are left out."""
 
     rows: I64
     start: I64
@@ -40,7 +84,8 @@ class Ranges(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """Probing tuples sorted by code: `codes[starts[g]]` is the code of group g. Time bounds are closed."""
+    """Probing tuples, sorted by code. Group g has the rows `starts[g]` to `starts[g+1]`, all with the same code. `low`
+    and `high` are the closed time bounds of each row (None: no bound)."""
 
     codes: Codes
     starts: I64
@@ -49,7 +94,7 @@ class Probes(NamedTuple):
 
 
 def shifted(times: I64, by: int) -> I64:
-    """times + by as bounds: a sum beyond the ends of int64 is the end, never the other one. O(n)."""
+    """times + by, for use as bounds. A sum beyond an end of int64 becomes that end; it never wraps around. O(n)."""
     most = int(np.iinfo(np.int64).max)
     by = max(-4 * most, min(by, 4 * most))
     while by:  # once, unless the bound is wider than int64 itself
@@ -60,7 +105,8 @@ def shifted(times: I64, by: int) -> I64:
 
 
 def code_ranges(run: Codes, groups: Codes) -> tuple[I64, I64, I64]:
-    """Which of the sorted distinct codes occur in the sorted run, and where: (hits, start, stop)."""
+    """Which of the sorted distinct codes `groups` occur in the sorted run, and where: (number of the group, start,
+    stop)."""
     if len(run) == 0 or len(groups) == 0:
         return (np.zeros(0, np.int64),) * 3
     first, last = np.searchsorted(groups, run[0], "left"), np.searchsorted(groups, run[-1], "right")
@@ -72,22 +118,24 @@ def code_ranges(run: Codes, groups: Codes) -> tuple[I64, I64, I64]:
 
 
 def band_ranges(run: Codes, first: I64, last: I64) -> tuple[I64, I64, I64]:
-    """The same for closed ranges of codes: which of them find something in the sorted run, and where."""
+    """The same for closed ranges of codes: (number of the range, start, stop) of those that find something in the
+    run."""
     start, stop = np.searchsorted(run, first, "left"), np.searchsorted(run, last, "right")
     hits = np.flatnonzero(stop > start)
     return hits, start[hits], stop[hits]
 
 
-def ranges(run_codes: Codes, run_times: I64 | None, probes: Probes, time_span: tuple[int, int] | None = None) -> Ranges:
-    """Matching ranges of every probing row. `time_span` (least and greatest time of the run) spares searches."""
+def ranges(run_codes: Codes, run_times: I64 | None, probes: Probes, time_span: tuple[int, int] | None = None) -> Hits:
+    """The matching ranges of every probing row. `time_span`, the least and greatest time of the run, saves searches."""
     groups, start, stop = code_ranges(run_codes, probes.codes[probes.starts[:-1]])
     return narrow(run_times, probes, groups, start, stop, time_span)
 
 
 def narrow(
     run_times: I64 | None, probes: Probes, groups: I64, start: I64, stop: I64, time_span: tuple[int, int] | None
-) -> Ranges:
-    """From matching codes to matching rows: repeat each group's range for its rows, then cut it by time."""
+) -> Hits:
+    """From matching codes to matching rows: each row of a group gets the group's range, cut down to the row's time
+    bounds."""
     sizes = probes.starts[groups + 1] - probes.starts[groups]
     rows = expand(probes.starts[groups], sizes)
     start, stop = np.repeat(start, sizes), np.repeat(stop, sizes)
@@ -98,7 +146,7 @@ def narrow(
         if probes.high is not None and int(probes.high.min()) < high_time:
             stop = bisect(run_times, start, stop, probes.high[rows], "right")
     some = stop > start
-    return Ranges(rows[some], start[some], stop[some])
+    return Hits(rows[some], start[some], stop[some])
 
 
 def bisect(values: I64, start: I64, stop: I64, needles: I64, side: str) -> I64:
@@ -126,10 +174,11 @@ def in_time(run_times: I64, probes: Probes, rows: I32, positions: I32) -> npt.ND
     return keep
 
 
-def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[I32, I32]]:
-    """All (probing row, stored position) pairs in chunks of at most `limit` pairs: memory stays bounded.
+def pair_chunks(found: Hits, limit: int) -> Iterator[tuple[I32, I32]]:
+    """All (probing row, stored position) pairs, in chunks of at most `limit` pairs, so that memory stays bounded.
 
-    int32, since a batch and a run have fewer rows than 2**31: the pairs of a hot key are the hottest loop there is."""
+    They are int32, which is enough because a batch and a run have fewer than 2**31 rows. It matters, because making the
+    pairs of a hot key is where most of the time goes."""
     counts = found.stop - found.start
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -144,7 +193,8 @@ def pair_chunks(found: Ranges, limit: int) -> Iterator[tuple[I32, I32]]:
 
 
 def gathered(chunks: Iterable[tuple[I32, I32]], limit: int) -> Iterator[tuple[I32, I32]]:
-    """The same pairs in as few chunks as put together have at most `limit`: a filter may have left few of each."""
+    """The same pairs in fewer chunks. Neighbouring chunks are put together as long as they have at most `limit` pairs,
+    because a filter may have left few pairs in each."""
     held: list[tuple[I32, I32]] = []
     count = 0
     for chunk in chunks:

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.probe import Probes, Ranges, bisect, code_ranges, gathered, pair_chunks, ranges, shifted
-from evenjoin.kernels.sorting import group_starts
+from evenjoin.kernels.runs import (
+    Hits,
+    Probes,
+    bisect,
+    code_ranges,
+    gathered,
+    group_starts,
+    pair_chunks,
+    ranges,
+    shifted,
+)
 
 LOW, HIGH = -(2**63), 2**63 - 1
 codes = st.integers(-2, 3)
@@ -82,7 +91,7 @@ def test_bisect_is_searchsorted_within_each_range(values, data):
 def test_pair_chunks_give_every_pair_once_and_stay_small(found, limit):
     """All pairs in order, full chunks but the last, never more than the limit."""
     rows, start, count = columns(found, 3)
-    chunks = list(pair_chunks(Ranges(rows, start, start + count), limit))
+    chunks = list(pair_chunks(Hits(rows, start, start + count), limit))
     sizes = [len(r) for r, _ in chunks]
     assert all(size == limit for size in sizes[:-1])
     assert all(0 < size <= limit for size in sizes)
@@ -93,7 +102,7 @@ def test_pair_chunks_give_every_pair_once_and_stay_small(found, limit):
 def test_pair_chunks_of_a_hot_key_are_lazy():
     """20,000 x 20,000 pairs: the first chunk comes without the other 400 million."""
     rows = np.arange(20_000)
-    found = Ranges(rows, np.zeros(20_000, np.int64), np.full(20_000, 20_000))
+    found = Hits(rows, np.zeros(20_000, np.int64), np.full(20_000, 20_000))
     assert found.pairs == 400_000_000
     probing, stored = next(pair_chunks(found, 1 << 17))
     assert len(probing) == len(stored) == 1 << 17

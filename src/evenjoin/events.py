@@ -1,0 +1,163 @@
+"""What the engine tells about itself, as values: a verdict, a migration, the totals, the progress of a join.
+
+    Verdict     what the monitor decided after a batch, and on what grounds     runtime/rebalance -> the commit
+    Migration   one change of the routing table: why, what moved, what it cost   runtime/advance -> the commit
+    Totals      counts of the join since its first batch                         folded by runtime/advance
+    Progress    the last batch and the totals, as the user asks for them         LocalJoin.progress, lastProgress
+
+All who tell of these events (the commit log, the handles, the command line, the benchmarks) read fields of these
+values. Only what goes into a file or to Spark is JSON.
+
+Invariant: `from_json(json.loads(json.dumps(x.to_json()))) == x`. `to_json` gives plain JSON (lists, no tuples). Its
+keys are the names of the fields, except for three that documents call otherwise (KEYS). Commits use the names of the
+fields; `from_json` reads both.
+
+Not here: how a verdict is reached (`runtime/rebalance`), what a batch's load was (`load/report`), and when any of it is
+written (`commit/log`). This file imports nothing of EvenJoin at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    pass
+
+KEYS = {"sentence": "verdict", "source": "from", "target": "to"}
+"""For each field whose key in JSON differs from its name, that key."""
+
+Why = Literal["imbalance", "asked for"]
+"""Why a table changes: because of a planner's verdict, or because the user restarted with another strategy, size or
+layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the monitor decided after `batch`.
+
+    imbalance   by the strategy's own measure, in this batch; None for a strategy without a planner
+    sentence    the decision in words, for people: "even", "over budget: 9 tuples would move, 8 may", ...
+    rebalanced  the batch after which a rebalance was last called for; this one, if it is called for now
+    planner_ms  how long the planner took; None if it was not asked or had no table to offer
+    forecast    the imbalance expected under the planner's table; None if there is none or it could not be judged
+    moves       stored tuples expected to move; None as for `forecast`, or if the tables cannot be compared
+    """
+
+    batch: int
+    imbalance: float | None
+    sentence: str
+    rebalanced: int | None = None
+    planner_ms: float | None = None
+    forecast: float | None = None
+    moves: int | None = None
+
+    @property
+    def calls_for_rebalance(self) -> bool:
+        """Whether the next batch is to start with the planner's table."""
+        return self.rebalanced == self.batch
+
+    def to_json(self) -> dict[str, Any]:
+        return _written(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
+        return cls(**_read(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One change of the routing table, made before `batch` was joined.
+
+    source, target      the tables, as "strategy/layout on instances"
+    tuples, bytes       what was written for other instances
+    pause_ms            how long the batch waited for it
+    imbalance_before    what the verdict that called for it saw and foresaw (its `imbalance`, `forecast`, `planner_ms`
+    imbalance_forecast  and `moves`); all None if the user asked for the change
+    planner_ms
+    forecast_tuples
+    imbalance_after     in `batch` itself, by the strategy's own measure and by busy time (busiest over mean);
+    busy_after          the first is None for a strategy without a planner
+    """
+
+    batch: int
+    source: str
+    target: str
+    tuples: int
+    bytes: int
+    pause_ms: float
+    why: Why = "asked for"
+    imbalance_before: float | None = None
+    imbalance_forecast: float | None = None
+    planner_ms: float | None = None
+    forecast_tuples: int | None = None
+    imbalance_after: float | None = None
+    busy_after: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return _written(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Migration:
+        return cls(**_read(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts since the first batch: results found, and stored tuples that expired. Per side: the rows read, those that
+    were late, and those that nothing can match (a NULL key, no time, or filtered out). Before the first batch
+    there are no counts per side."""
+
+    results: int = 0
+    rows: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    unmatchable: tuple[int, ...] = ()
+    expired: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return _written(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Totals:
+        return cls(**_read(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last batch, and the totals with it.
+
+    watermark       for the next batch
+    results         found in the batch
+    late, stored    by side: late rows of the batch, and stored tuples after it
+    imbalance       by busy time: the busiest instance over the mean
+    duration_ms     how long the batch took
+    """
+
+    batch: int
+    watermark: int | None
+    results: int
+    late: tuple[int, ...]
+    imbalance: float
+    stored: tuple[int, ...]
+    duration_ms: float
+    total: Totals
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_written(self), "total": self.total.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Progress:
+        return cls(**{**_read(data), "total": Totals.from_json(data["total"])})
+
+
+def _written(event: Verdict | Migration | Totals | Progress) -> dict[str, Any]:
+    """The event as JSON: by key the value of every field, tuples as lists."""
+    values = ((field.name, getattr(event, field.name)) for field in fields(event))
+    return {KEYS.get(name, name): list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+def _read(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an event from its JSON, lists as tuples."""
+    names = {key: name for name, key in KEYS.items()}
+    return {names.get(key, key): tuple(value) if isinstance(value, list) else value for key, value in data.items()}

@@ -1,0 +1,310 @@
+"""Following a path: from the new tuples of a store to the combinations that they make, in bounded chunks.
+
+    new tuples of the source -- step: probe a store by an edge, check the others --> pairs -- step --> triples -- ...
+
+At each step, for each run of the store that may be seen:
+
+    codes that meet -> real keys, where codes are hashes -> ranges within the time bounds -> pairs
+                    -> what can only be seen pair by pair -> the edge's residual predicate
+
+A range (probing row, first stored position, end) stands for all its pairs. So up to the ranges the cost does not grow
+with how hot a key is. From there on pairs are made `pair_limit` at a time, at every depth of the path, and memory stays
+bounded however large the product is.
+
+The receipt counts the pairs of a path's last step before its residual and its further edges are checked, because making
+those pairs is what takes time.
+
+Guarantee: with the order rule of program.py each result comes out exactly once, at the instance where its tuples meet.
+Not here: result rows (emit.py), and what an instance does before and after (batch.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenjoin.instance.emit import Found, passing
+from evenjoin.instance.program import Path, Step
+from evenjoin.instance.verify import dirty_codes, key_values, same_keys
+from evenjoin.instance.work import Work
+from evenjoin.kernels.band import asked_codes
+from evenjoin.kernels.hashing import I64
+from evenjoin.kernels.runs import (
+    I32,
+    Hits,
+    Probes,
+    band_ranges,
+    code_ranges,
+    gathered,
+    group_starts,
+    in_time,
+    narrow,
+    pair_chunks,
+    shifted,
+)
+from evenjoin.placement.place import stored_here
+from evenjoin.spec import JoinSpec
+from evenjoin.spec.graph import View
+from evenjoin.state.segment import Run, Segments
+from evenjoin.state.tuples import Tuples
+
+Pairs = tuple[I32, I32]
+"""(probing rows, stored positions), arrays of one length."""
+Begun = Mapping[int, tuple[Tuples, npt.NDArray[Any] | None]]
+"""Combinations of the sides found so far, like `Found`. Rows of None stand for every tuple once, in order."""
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """One instance in one batch: its work, and by store the new tuples to be stored and those that probe."""
+
+    work: Work
+    instance: int
+    segments: Segments
+    stored: Sequence[Tuples]
+    probing: Sequence[Tuples]
+
+
+@dataclass(slots=True)
+class Trail:
+    """What the new tuples of a path's source have found so far.
+
+    `results` counts the combinations that passed the whole path. `pairs[k]` counts the pairs of the last step that
+    began with tuple k, before that step's residual and further edges are checked. Both count as found in the store of
+    side `found_in`, which the last step probes.
+    """
+
+    side: int
+    found_in: int
+    tuples: Tuples
+    pairs: I64
+    results: int = 0
+
+    @classmethod
+    def of(cls, here: Here, path: Path) -> Trail:
+        """The beginning of a path: nothing found yet."""
+        stores, mine = here.work.program.stores, here.probing[path.source]
+        (side,), (last,) = stores[path.source].covers, stores[path.steps[-1].store].covers
+        return cls(side, last, mine, np.zeros(len(mine), np.int64))
+
+
+def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
+    """The full combinations that begin with the new tuples of the path's source, in chunks. `trail` counts them."""
+    if len(trail.tuples):
+        yield from _from_step(here, path, 0, {trail.side: (trail.tuples, None)}, trail)
+
+
+def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -> Iterator[Found]:
+    """The full combinations that partial ones become along the rest of the path, from step `depth` on."""
+    step, is_last = path.steps[depth], depth + 1 == len(path.steps)
+    asking = _Asking(here.work.spec, step.along, *found[step.along.side])
+    for run, stored in _visible(here, path.source, step.store, asking):
+        pairs = _passing(here, step, asking, found, stored, _matching(here, asking, step, run, stored))
+        for rows, positions in gathered(pairs, here.work.pair_limit):
+            longer = _extended(found, asking, rows, stored, positions)
+            if not is_last:
+                yield from _from_step(here, path, depth + 1, longer, trail)
+                continue
+            trail.results += len(rows)
+            yield longer
+    if is_last:
+        _count(trail, found[trail.side][1], asking)
+
+
+def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Tuples]]:
+    """What new tuples of `source` see of a store, as (run, tuples).
+
+    They see the old runs that their times can reach. They see this batch's new tuples (run None) only if the store
+    comes earlier by the order rule.
+    """
+    stores = here.work.program.stores
+    for run in here.work.runs.get((here.instance, store), ()):
+        if not asking.misses(run):
+            yield run, here.segments.read(store, run)
+    if stores[store].latest < stores[source].latest and len(here.stored[store]):
+        yield None, here.stored[store]
+
+
+class _Asking:
+    """Tuples of one side that probe along an edge, prepared once for all the runs they meet.
+
+    `rows[c]` is the tuple of partial combination c (None: each tuple once, in order). A *probing row* is a combination
+    in the order of its tuple's code, since probes must be sorted. `order[p]` is the combination of probing row p.
+    """
+
+    def __init__(self, spec: JoinSpec, view: View, tuples: Tuples, rows: npt.NDArray[Any] | None) -> None:
+        self.view, self.tuples = view, tuples
+        self._spec = spec
+        self.order = None if rows is None else np.argsort(rows, kind="stable")
+        self._rows = None if rows is None else rows[self.order]
+        self.pairs: I64 = np.zeros(len(tuples) if rows is None else len(rows), np.int64)
+
+    def of(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Which tuple each of these probing rows has."""
+        return rows if self._rows is None else self._rows[rows]
+
+    @cached_property
+    def probes(self) -> Probes:
+        codes, times = self.tuples.codes, self.tuples.times
+        if self._rows is not None:
+            codes, times = codes[self._rows], None if times is None else times[self._rows]
+        low, high = self.view.low, self.view.high
+        return Probes(
+            codes,
+            group_starts(codes),
+            None if times is None or low is None else shifted(times, low),
+            None if times is None or high is None else shifted(times, high),
+        )
+
+    @cached_property
+    def asked(self) -> tuple[I64, I64] | None:
+        """The closed range of codes that each group of equal codes asks for. None: it asks for its own code only."""
+        band, probes = self.view.band, self.probes
+        if band is None:
+            return None
+        return asked_codes(probes.codes[probes.starts[:-1]], band.kind, band.low, band.high, band.slack)
+
+    @cached_property
+    def time_span(self) -> tuple[int | None, int | None]:
+        """The least and the greatest time that any of the tuples asks for. None is unbounded."""
+        low, high = self.probes.low, self.probes.high
+        return None if low is None else int(low.min()), None if high is None else int(high.max())
+
+    @cached_property
+    def dirty(self) -> tuple[int, ...]:
+        """Codes that more than one key of these tuples share (verify.py)."""
+        return dirty_codes(self._spec, self.view.side, self.tuples)
+
+    def misses(self, run: Run) -> bool:
+        """Whether the run lies outside the time bounds of all the tuples, so that it need not be read."""
+        if self.tuples.times is None:
+            return False
+        low, high = self.time_span
+        return (low is not None and run.high < low) or (high is not None and run.low > high)
+
+    def same_keys(self, rows: npt.NDArray[Any], stored: Tuples, positions: npt.NDArray[Any]) -> Bools:
+        """Whether the real keys of each pair are equal."""
+        mine = key_values(self._spec, self.view.side, self.tuples, self.of(rows))
+        theirs = key_values(self._spec, self.view.other, stored, positions)
+        return same_keys(self._spec.sides[self.view.side].index.null_safe, mine, theirs)
+
+
+def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Tuples) -> Iterator[Pairs]:
+    """Pairs with equal keys (or keys within the band), within the time bounds, whose stored tuple is alive.
+
+    A hashed code that is dirty on either side is doubtful: its pairs are compared key by key, after they are made.
+    """
+    probes, checks = asking.probes, _pair_checks(here, asking, step, run, stored)
+    if asking.asked is not None:
+        hits = narrow(None, probes, *band_ranges(stored.codes, *asking.asked), None)
+        yield from _pairs(here, asking, hits, checks)
+        return
+    groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
+    doubtful = np.zeros(len(groups), np.bool_)
+    if not stored.schema.codec.exact and len(groups):
+        dirty = dirty_codes(here.work.spec, asking.view.other, stored) if run is None else run.dirty
+        doubtful = np.isin(probes.codes[probes.starts[groups]], np.array([*dirty, *asking.dirty], probes.codes.dtype))
+        keep = doubtful | asking.same_keys(probes.starts[groups], stored, start)
+        groups, start, stop, doubtful = groups[keep], start[keep], stop[keep], doubtful[keep]
+    span = None if run is None else (run.low, run.high)
+    for part, more in ((~doubtful, []), (doubtful, [lambda rows, at: asking.same_keys(rows, stored, at)])):
+        if part.any():
+            hits = narrow(stored.times, probes, groups[part], start[part], stop[part], span)
+            yield from _pairs(here, asking, hits, [*checks, *more])
+
+
+PairCheck = Callable[[I32, I32], Bools]
+"""Takes pairs (probing rows, stored positions) and says which of them pass."""
+
+
+def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Tuples) -> list[PairCheck]:
+    """The checks that need a pair: times where a probe is a range of codes, and a masked run's tuples that are dead."""
+    out: list[PairCheck] = []
+    if asking.view.times_are_checks and stored.times is not None:
+        times = stored.times
+        out.append(lambda rows, at: in_time(times, asking.probes, rows, at))
+    if run is not None and run.mask is not None:
+        table, group = here.work.masks[run.mask], here.work.program.stores[step.store].group
+        out.append(lambda _, at: stored_here(table, group, stored.at.take(at), here.instance))
+    return out
+
+
+def _pairs(here: Here, asking: _Asking, hits: Hits, checks: Sequence[PairCheck]) -> Iterator[Pairs]:
+    """The pairs of the ranges that pass the checks, counted in `asking.pairs`. Without a check a range is counted
+    whole, before its pairs are made."""
+    if not checks:
+        asking.pairs[hits.rows] += hits.stop - hits.start
+    for rows, positions in pair_chunks(hits, here.work.pair_limit):
+        for passes in checks:
+            keep = passes(rows, positions)
+            rows, positions = rows[keep], positions[keep]
+        if checks and len(rows):  # rows ascend
+            first, last = int(rows[0]), int(rows[-1])
+            asking.pairs[first : last + 1] += np.bincount(rows - first, minlength=last + 1 - first)
+        if len(rows):
+            yield rows, positions
+
+
+def _passing(
+    here: Here, step: Step, asking: _Asking, found: Begun, stored: Tuples, pairs: Iterator[Pairs]
+) -> Iterator[Pairs]:
+    """The pairs for which the edge's residual is true, and every further edge to the sides already found holds."""
+    spec, residual = here.work.spec, step.along.residual
+    if residual is None and not step.checks:
+        yield from pairs
+        return
+    for rows, positions in pairs:
+        longer = _extended(found, asking, rows, stored, positions)
+        keep = passing(spec, longer, residual) if residual is not None else np.arange(len(rows))
+        for check in step.checks:
+            rest = {side: (tuples, at[keep]) for side, (tuples, at) in longer.items()}
+            keep = keep[_holds(spec, check, rest)]
+        if len(keep):
+            yield rows[keep], positions[keep]
+
+
+def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
+    """The numbers of the combinations that satisfy an edge between two sides which are both found already."""
+    (one, mine), (two, theirs) = found[view.side], found[view.other]
+    keep = np.ones(len(mine), np.bool_)
+    if view.band is not None:
+        band = view.band
+        first, last = asked_codes(one.codes[mine], band.kind, band.low, band.high, band.slack)
+        keep &= (two.codes[theirs] >= first) & (two.codes[theirs] <= last)
+    elif view.drive == "equal" and one.schema.codec.exact:
+        keep &= one.codes[mine] == two.codes[theirs]
+    elif view.drive == "equal":
+        left, right = (key_values(spec, side, *found[side]) for side in (view.side, view.other))
+        keep &= same_keys(spec.sides[view.side].index.null_safe, left, right)
+    if view.low is not None and one.times is not None and two.times is not None:
+        keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
+    if view.high is not None and one.times is not None and two.times is not None:
+        keep &= two.times[theirs] <= shifted(one.times[mine], view.high)
+    if view.residual is not None:
+        true = np.zeros(len(mine), np.bool_)
+        true[passing(spec, found, view.residual)] = True
+        keep &= true
+    return np.flatnonzero(keep)
+
+
+def _extended(found: Begun, asking: _Asking, rows: I32, stored: Tuples, positions: I32) -> Found:
+    """Longer combinations: each pair adds its stored tuple to the combination of its probing row."""
+    at = rows if asking.order is None else asking.order[rows]
+    longer: Found = {side: (tuples, at if old is None else old[at]) for side, (tuples, old) in found.items()}
+    longer[asking.view.other] = (stored, positions)
+    return longer
+
+
+def _count(trail: Trail, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
+    """Add the pairs of a last step to the counts of the tuples that their combinations began with."""
+    if rows is None:
+        trail.pairs += asking.pairs
+    else:
+        assert asking.order is not None
+        np.add.at(trail.pairs, rows[asking.order], asking.pairs)

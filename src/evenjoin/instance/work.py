@@ -1,0 +1,85 @@
+"""Work: everything the instances of one batch are told, and what reaches one of them.
+
+`Work` is the same for all instances of a batch and travels to the tasks, so it holds values only: the join, the
+program, the routing table, and the runs that the last commit (or the migration after it) named. `Arrivals` is one
+instance's share of the batch.
+
+Guarantee: the same work and arrivals give the same results, however often and wherever they are run. Only the names of
+the files written differ, by the `attempt` that the task is given.
+Not here: what an instance does with its work (batch.py), and who makes it (runtime/driver.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from evenjoin.instance.program import Program
+from evenjoin.load.receipt import Intake
+from evenjoin.placement.place import stored_here
+from evenjoin.placement.table import RoutingTable
+from evenjoin.spec import JoinSpec
+from evenjoin.state.manifest import Place
+from evenjoin.state.segment import Run
+from evenjoin.state.tuples import Tuples, TupleSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One batch, as its instances see it. `schemas` and `sub_windows` are by store, `runs` by place.
+
+    masks       the tables that masked runs name, by that name
+    tracked     how many heavy keys each instance reports, with what is stored of them and of each cell;
+                0: nobody wants stored counts, and HEAVY_KEYS are reported without them
+    sampling    whether dispatch samples codes for the planner
+    step        called with (name of the step, instance) at each step of an instance; tests make it crash
+    """
+
+    spec: JoinSpec
+    program: Program
+    schemas: tuple[TupleSchema, ...]
+    batch: int
+    table: RoutingTable
+    masks: Mapping[str, RoutingTable]
+    runs: Mapping[Place, tuple[Run, ...]]
+    sub_windows: tuple[int | None, ...]
+    merge_budget: int
+    pair_limit: int
+    tracked: int = 0
+    sampling: Literal["none", "codes"] = "none"
+    redact: bool = False
+    step: Callable[[str, int], None] | None = None
+
+    def alive(self, instance: int, store: int, run: Run, tuples: Tuples) -> npt.NDArray[np.bool_] | None:
+        """Which tuples of a run are alive: None for all, else those that its mask's table stores here."""
+        if run.mask is None:
+            return None
+        return stored_here(self.masks[run.mask], self.program.stores[store].group, tuples.at, instance)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What reached an instance in one batch: tuples and late rows by side, and the intake notes of dispatch tasks."""
+
+    tuples: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    intake: list[tuple[Intake, ...]] = field(default_factory=list)
+
+
+def sub_window_widths(spec: JoinSpec, program: Program, asked: int | None) -> tuple[int | None, ...]:
+    """By store, the width of its sub-windows; None for a store whose rows never expire, which is not cut.
+
+    `asked` is the user's own width. Without one the width is the larger of two: a quarter of the largest watermark
+    delay, and a quarter of the widest span of times that an edge allows (of a windowed join: the size of its window).
+    """
+    span = max(((edge.high or 0) - (edge.low or 0) for edge in spec.edges), default=0)
+    if spec.window is not None:
+        span = spec.window[0] * 4
+    delay = max((side.delay or 0 for side in spec.sides), default=0)
+    width = asked or max(span // 4, delay // 4, 1)
+    return tuple(None if store.horizon is None else width for store in program.stores)

@@ -1,0 +1,267 @@
+"""How to run a join: the settings a user writes, checked once for both runtimes.
+
+    evenjoin.join(...) or evenjoin.local(...)  ->  Asked  ->  read_settings  ->  Settings  ->  the driver
+
+`Asked` is what was written ("1 minute", "fastjoin(theta=2)", instances="auto"); `Settings` is what the driver works
+with (seconds, a strategy, a number of instances). The settings may differ from one start to the next on the same
+checkpoint, unlike the join itself (spec/).
+
+Invariant: whatever can be refused is refused here with a SpecError, before a batch runs. A `Guards` or a `Scaling`
+that exists is valid.
+Not here: which names there are and what to say about a wrong one (arguments.py); what the guards do (rebalance.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from evenjoin.errors import SpecError, UnboundedStateWarning
+from evenjoin.placement.table import Layout
+from evenjoin.runtime.dispatch import suits
+from evenjoin.spec import JoinSpec, parse_duration
+from evenjoin.spec.window import Duration, TimeUnit
+from evenjoin.state.files import Folder, LocalFolder
+from evenjoin.strategies.base import Strategy, resolve, strategies
+from evenjoin.strategies.elastic import Scaling, elastic
+
+DEFAULT_INSTANCES = 2
+MERGE_BUDGET = 1_000_000
+PAIR_LIMIT = 1 << 17
+T = TypeVar("T")
+Step = Callable[[str, int], None]
+"""Called with (name of the step, number of the batch or the instance)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The limits of rebalancing, the same for every strategy.
+
+    cooldown: how many batches after a rebalance, and at the start, no other one is planned.
+    min_gain: the part of its load that the heaviest of the changed units must be relieved of.
+    min_work: how many tuples and results a batch instances must be relieved of.
+    budget: how many stored tuples may move in one rebalance; None is no limit.
+    """
+
+    cooldown: int = 1
+    min_gain: float = 0.05
+    min_work: float = 1000.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        given: dict[str, Any] = {"cooldown": self.cooldown, "min_gain": self.min_gain, "min_work": self.min_work}
+        given |= {} if self.budget is None else {"budget": self.budget}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                raise SpecError(f"{name}={value!r}: a number of at least 0 is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """For tests: the clock of the idle timeout, and functions that are called at the steps of a batch. They may raise,
+    or kill the process.
+
+    now: the time in seconds.
+    step: called by the driver with (name of the step, batch).
+    worker_step: called in an instance's task with (name of the step, instance); on Spark it must be picklable.
+    """
+
+    now: Callable[[], float] = time.time
+    step: Step | None = None
+    worker_step: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run a join, as the driver reads it. `idle_timeout` is in seconds, `sub_window` in the unit of event times.
+    `elastic` says that the number of instances follows the state."""
+
+    strategy: Strategy
+    instances: int
+    layout: Layout = "shared"
+    idle_timeout: float | None = None
+    sub_window: int | None = None
+    merge_budget: int = MERGE_BUDGET
+    pair_limit: int = PAIR_LIMIT
+    guards: Guards = field(default_factory=Guards)
+    track: int = 0
+    redact_keys: bool = False
+    elastic: bool = False
+    hooks: Hooks = field(default_factory=Hooks)
+
+    @property
+    def asked(self) -> str:
+        """The strategy, size and layout that the user asks for, as text. It is part of each commit. A restart that asks
+        for something else begins with another table."""
+        return f"{self.strategy.origin} on {'auto' if self.elastic else self.instances}, {self.layout}"
+
+    @property
+    def now(self) -> Callable[[], float]:
+        return self.hooks.now
+
+    @property
+    def step(self) -> Step | None:
+        return self.hooks.step
+
+    @property
+    def worker_step(self) -> Step | None:
+        return self.hooks.worker_step
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The settings as the user wrote them. Nothing is checked yet. `evenjoin.join` says what they mean."""
+
+    strategy: str | Strategy | None = None
+    instances: int | Literal["auto"] = DEFAULT_INSTANCES
+    layout: Layout = "shared"
+    guards: Guards | None = None
+    scaling: Scaling | None = None
+    idle_timeout: Duration | None = None
+    sub_window: Duration | None = None
+    merge_budget: int = MERGE_BUDGET
+    pair_limit: int = PAIR_LIMIT
+    track: int = 0
+    redact_keys: bool = False
+    hooks: Hooks | None = None
+
+
+def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
+    """Check the settings of a join and make them what the driver reads. Warns of each side whose state nothing bounds.
+
+    Without a strategy it is "hash" where only equal keys match, and "random" for a join without an equality. Only
+    `evenjoin.join` and `evenjoin.local` may call this, because the warnings point at the line that called those.
+    """
+    instances = _instances(asked)
+    for name, value in {"merge_budget": asked.merge_budget, "pair_limit": asked.pair_limit}.items():
+        _check_whole(name, value)
+    if type(asked.track) is not int or asked.track < 0:
+        raise SpecError(f"track={asked.track!r}: a whole number of at least 0 is needed")
+    if not isinstance(asked.redact_keys, bool):
+        raise SpecError(f"redact_keys={asked.redact_keys!r}: use True or False")
+    if asked.layout not in ("shared", "split"):
+        raise SpecError(f"layout={asked.layout!r}: use 'shared' or 'split'")
+    idle, sub_window = asked.idle_timeout, asked.sub_window
+    settings = Settings(
+        strategy=_strategy(spec, asked, instances),
+        instances=instances,
+        layout=asked.layout,
+        idle_timeout=None if idle is None else parse_duration(idle, "timestamp") / 1e6,
+        sub_window=None if sub_window is None else _check_whole("sub_window", parse_duration(sub_window, _unit(spec))),
+        merge_budget=asked.merge_budget,
+        pair_limit=asked.pair_limit,
+        guards=_value("guards", asked.guards, Guards()),
+        track=asked.track,
+        redact_keys=asked.redact_keys,
+        elastic=asked.scaling is not None,
+        hooks=_value("hooks", asked.hooks, Hooks()),
+    )
+    _warn_of_growth(spec)
+    return settings
+
+
+def late_policy(late: Any) -> tuple[str, Any]:
+    """`late=` as (policy, output): "drop" and "keep" have no output; "side" has a function or a path."""
+    if late in ("drop", "keep"):
+        return late, None
+    if callable(late) or isinstance(late, (str, os.PathLike)):
+        return "side", late
+    raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
+
+
+def check_apart(late: Any, folder: Folder) -> None:
+    """Refuse a path for late rows that is inside the checkpoint: files there that no commit names are deleted."""
+    if isinstance(late, (str, os.PathLike)) and isinstance(folder, LocalFolder):
+        path, root = (os.path.realpath(os.fspath(p).removeprefix("file:")) for p in (late, folder.root))
+        if path == root or path.startswith(f"{root}{os.sep}"):
+            raise SpecError(f"late={os.fspath(late)!r} is inside the checkpoint {folder.root}: give it another folder")
+
+
+def _instances(asked: Asked) -> int:
+    """The number of instances to start with."""
+    scaling = asked.scaling
+    if scaling is not None and not isinstance(scaling, Scaling):
+        raise SpecError(f"scaling={scaling!r}: an evenjoin.Scaling(task_capacity=...) is needed")
+    if asked.instances == "auto":
+        if scaling is None:
+            raise SpecError(
+                'instances="auto" needs scaling=evenjoin.Scaling(task_capacity=...): '
+                "how many stored tuples an instance has room for"
+            )
+        return scaling.min_instances
+    if scaling is not None:
+        raise SpecError('scaling=...: only with instances="auto"')
+    return _check_whole("instances", asked.instances)
+
+
+def _check_whole(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise SpecError(f"{name}={value!r}: a whole number of at least 1 is needed")
+    return value
+
+
+def _value(name: str, given: T | None, default: T) -> T:
+    """A setting that groups others (`Guards`, `Hooks`), or its default where none was given."""
+    if given is None:
+        return default
+    kind = type(default)
+    if not isinstance(given, kind):
+        where = "evenjoin.testing" if kind is Hooks else "evenjoin"
+        raise SpecError(f"{name}={given!r}: an {where}.{kind.__name__}(...) is needed")
+    return given
+
+
+def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
+    """The strategy asked for. SpecError if it cannot run this join on so many instances."""
+    strategy, layout = asked.strategy, asked.layout
+    chosen = resolve(strategy if strategy is not None else "hash" if spec.equal_codes else "random")
+    if asked.scaling is not None:
+        chosen = elastic(chosen, asked.scaling)
+    most = asked.scaling.max_instances if asked.scaling is not None else instances
+    tables = [chosen.initial(size, len(spec.sides), layout) for size in (instances, most)]  # refuses now, not later
+    if not all(suits(spec, table) for table in tables):
+        raise SpecError(
+            f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality between "
+            f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, most, layout))}"
+        )
+    return chosen
+
+
+def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:
+    """The names of the strategies that can run this join with their default settings."""
+    names = []
+    for name in strategies():
+        try:
+            table = resolve(name).initial(instances, len(spec.sides), layout)
+        except SpecError:
+            continue
+        names += [name] if suits(spec, table) else []
+    return names
+
+
+def _unit(spec: JoinSpec) -> TimeUnit:
+    """The unit of a duration that is given as a bare number: that of the first side's event times."""
+    side = spec.sides[0]
+    integer = side.event_time is not None and pa.types.is_integer(side.schema.field(side.event_time).type)
+    return "integer" if integer else "timestamp"
+
+
+CALLERS = 5
+"""How many frames the warning goes up: _warn_of_growth, read_settings, join or local, the check of its arguments, and
+then the user's line."""
+
+
+def _warn_of_growth(spec: JoinSpec) -> None:
+    for alias in spec.unbounded_sides():
+        warnings.warn(
+            f"nothing bounds the state of side {alias!r}: it will grow without end. "
+            "Give event_time= and watermark= for both sides and a time bound in the condition, or a window",
+            UnboundedStateWarning,
+            stacklevel=CALLERS,
+        )

@@ -1,0 +1,199 @@
+"""The driver alone: the order of its steps, files and locks, with a runtime that only leaves receipts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from evenjoin.errors import (
+    CheckpointInUseError,
+    EvenJoinError,
+    ReceiptError,
+    StateCorruptionError,
+)
+from evenjoin.instance.migrate import Migrated
+from evenjoin.load.receipt import Intake, Receipt
+from evenjoin.runtime.driver import Driver
+from evenjoin.runtime.settings import Hooks, Settings
+from evenjoin.spec import build_spec
+from evenjoin.state.files import LocalFolder, MemoryFolder
+from evenjoin.state.segment import Run
+from evenjoin.strategies import Hash
+
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+SPEC = build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", select=["l.k"])
+
+
+@dataclass
+class Receipts:
+    """A runtime whose instances do nothing but seal a file of their own and leave a receipt; some may be silent at
+    first (`unread`) or for good (`dead`)."""
+
+    folder: object
+    unread: tuple[int, ...] = ()
+    dead: tuple[int, ...] = ()
+    calls: list = field(default_factory=list)
+
+    def execute(self, work, watermark):
+        self.calls.append(("execute", work.batch, work.table.instances))
+        self._leave(work, [i for i in range(work.table.instances) if i not in self.unread + self.dead])
+
+    def complete(self, work, watermark, missing):
+        self.calls.append(("complete", work.batch, tuple(missing)))
+        self._leave(work, [i for i in missing if i not in self.dead])
+
+    def migrate(self, work, new):
+        self.calls.append(("migrate", work.table.title, new.title))
+        return [Migrated(i, {}, {}, 0, 0, 0.0) for i in range(work.table.instances)]
+
+    def late(self, files, batch):
+        self.calls.append(("late", tuple(files)))
+
+    def _leave(self, work, instances):
+        for i in instances:
+            name = f"segments/{work.batch}/0-new-i{i}-{len(self.calls)}.arrow"
+            self.folder.write(name, b"x")
+            sealed = {(i, 0): (Run(name, 0, 1, 1, 0, 0, 0, 1, 1, 1),)}
+            late = (f"late/{work.batch}/0-{i}.arrow",) if i == 0 and work.batch == 7 else ()
+            made = Receipt(work.batch, i, sealed, {}, (1, 0), (0, 0), (0, 0), 1.0, intake=(Intake(1), Intake()),
+                           late_files=late)  # fmt: skip
+            self.folder.write(f"receipts/{work.batch}/{i}-{len(self.calls)}.json", made.to_bytes())
+
+
+def driver(folder, instances=2, **hooks):
+    return Driver(SPEC, Settings(Hash(), instances, hooks=Hooks(**hooks)), folder)
+
+
+def test_the_steps_of_a_batch_in_order():
+    """As numbered at the top of the file; a migration only when the table changes."""
+    seen, folder = [], MemoryFolder()
+    first = driver(folder, step=lambda name, batch: seen.append(name))
+    first.run(0, Receipts(folder))
+    plain = ["begin", "executed", "receipts", "commit", "committed", "collected"]
+    assert seen == plain
+    seen.clear()
+    driver(folder, 3, step=lambda name, batch: seen.append(name)).run(1, Receipts(folder))
+    assert seen == [plain[0], "migrated", *plain[1:]]
+
+
+def test_a_committed_batch_is_not_run_again():
+    """The runtime is not even asked."""
+    folder = MemoryFolder()
+    one = driver(folder)
+    commit = one.run(0, Receipts(folder))
+    again = Receipts(folder)
+    assert one.run(0, again) is commit
+    assert driver(folder).run(0, again) == commit
+    assert again.calls == []
+
+
+def test_instances_nobody_read_are_run():
+    """Once, and only those; then the batch is committed with everything."""
+    folder = MemoryFolder()
+    runtime = Receipts(folder, unread=(1, 2))
+    commit = driver(folder, 4).run(0, runtime)
+    assert runtime.calls == [("execute", 0, 4), ("complete", 0, (1, 2))]
+    assert sorted(commit.manifest.runs) == [(i, 0) for i in range(4)]
+
+
+def test_an_instance_without_a_receipt_stops_the_batch():
+    """Nothing is committed, and the next try starts from the last commit with none of the old files."""
+    folder = MemoryFolder()
+    one = driver(folder)
+    with pytest.raises(ReceiptError, match=r"instances \[1\] left no receipt"):
+        one.run(0, Receipts(folder, dead=(1,)))
+    assert (one.last, folder.names("commits")) == (None, [])
+    stale = set(folder.files)
+    commit = one.run(0, Receipts(folder))
+    assert commit.manifest.files <= set(folder.files)
+    assert not {name for name in stale if name.startswith("receipts")} & set(folder.files)
+
+
+def test_a_gap_in_the_batches_is_refused():
+    """A commit that is missing in between would be state that is missing."""
+    folder = MemoryFolder()
+    one = driver(folder)
+    one.run(0, Receipts(folder))
+    with pytest.raises(StateCorruptionError, match="commits/1 is missing"):
+        one.run(2, Receipts(folder))
+
+
+def test_one_driver_a_folder(tmp_path):
+    """The second is refused while the first lives; a closed one runs nothing more."""
+    folder = LocalFolder(str(tmp_path))
+    one = driver(folder)
+    with pytest.raises(CheckpointInUseError):
+        driver(folder)
+    one.close()
+    driver(folder).close()
+    with pytest.raises(EvenJoinError, match="closed"):
+        one.run(0, Receipts(folder))
+
+
+def test_where_there_is_no_lock_the_second_commit_is_refused():
+    """Two drivers on one folder that both ran the batch: one commit, one error."""
+    folder = MemoryFolder()
+    one, two = driver(folder), driver(folder)
+    one.run(0, Receipts(folder))
+    with pytest.raises(CheckpointInUseError, match="batch 0 was committed by another query"):
+        two.run(0, Receipts(folder))
+
+
+def test_garbage_goes_and_what_a_commit_names_stays():
+    """Files of other attempts after a commit, files of a crash at the next start."""
+    folder = MemoryFolder()
+    one = driver(folder)
+    runtime = Receipts(folder)
+    folder.write("segments/0/stray.arrow", b"of another attempt")
+    commit = one.run(0, runtime)
+    assert {f"segments/0/{name}" for name in folder.names("segments/0")} == commit.manifest.files
+    assert (folder.names("receipts"), folder.names("late")) == ([], [])
+    folder.write("segments/1/crashed.arrow", b"never committed")
+    folder.write("receipts/1/0-x.json", b"never read")
+    driver(folder)
+    assert (folder.names("segments"), folder.names("receipts")) == (["0"], [])
+
+
+def test_a_change_of_size_migrates_once_and_says_why():
+    """Under the old table's name for the donors, and the new one's for the batch."""
+    folder = MemoryFolder()
+    driver(folder, 2).run(0, Receipts(folder))
+    runtime = Receipts(folder)
+    more = driver(folder, 3)
+    commit = more.run(1, runtime)
+    assert runtime.calls == [("migrate", "hash/shared on 2", "hash/shared on 3"), ("execute", 1, 3)]
+    assert commit.migration is not None
+    assert (commit.migration.why, commit.migration.batch) == ("asked for", 1)
+    assert more.run(2, Receipts(folder)).migration is None
+
+
+def test_late_files_are_delivered_before_the_commit():
+    """With all receipts in, and once."""
+    seen, folder = [], MemoryFolder()
+    one = driver(folder, step=lambda name, batch: seen.append(name))
+    for batch in range(7):
+        one.run(batch, Receipts(folder))
+    seen.clear()
+    runtime = Receipts(folder)
+    runtime.calls = seen
+    one.run(7, runtime)
+    assert seen[seen.index("receipts") + 1 :][:2] == [("late", ("late/7/0-0.arrow",)), "commit"]
+
+
+class Stuck(MemoryFolder):
+    """A folder in which nothing can be deleted."""
+
+    def delete(self, name):
+        raise PermissionError(name)
+
+    delete_folder = delete
+
+
+def test_what_cannot_be_deleted_does_not_undo_a_batch():
+    """It is committed before garbage is collected: the caller gets it, and the next one follows."""
+    folder = Stuck()
+    one = driver(MemoryFolder())
+    one.folder = one.log._folder = folder
+    assert [one.run(batch, Receipts(folder)).batch for batch in (0, 1)] == [0, 1]
