@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import evenjoin
-from evenjoin.commit.identity import check_ours, claim, recorded_join
+from evenjoin.commit.identity import Identity, check_ours, claim, recorded_identity, recorded_join
 from evenjoin.commit.log import checked, read_checked
 from evenjoin.errors import CheckpointMismatchError, StateCorruptionError
 from evenjoin.state.files import LocalFolder, MemoryFolder
@@ -20,11 +20,19 @@ MINE = {"sides": ["l", "r"], "condition": "l.k = r.k"}
 def test_the_first_claim_is_written_and_the_same_one_passes():
     """With the format and the version that wrote it; a later start changes nothing."""
     folder = MemoryFolder()
-    claim(folder, MINE)
+    first = claim(folder, MINE)
     written = folder.load("join.json")
-    assert read_checked(folder, "join.json") == {"format": FORMAT, "version": VERSION, "join": MINE}
-    claim(folder, MINE)
+    known = {"format": FORMAT, "version": VERSION, "uuid": first.uuid, "seed": first.seed, "join": MINE}
+    assert read_checked(folder, "join.json") == known
+    assert claim(folder, MINE) == claim(folder, MINE, Identity("another", 7)) == recorded_identity(folder) == first
     assert (folder.load("join.json"), recorded_join(folder)) == (written, MINE)
+
+
+def test_no_two_checkpoints_are_alike():
+    """Not even one made again at the same place: its uuid and its seed are drawn."""
+    one, two = claim(MemoryFolder(), MINE), claim(MemoryFolder(), MINE)
+    assert one.uuid != two.uuid
+    assert one.seed != two.seed
 
 
 def test_another_join_is_refused_with_what_differs():

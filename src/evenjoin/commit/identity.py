@@ -1,6 +1,6 @@
 """`join.json`: which join a checkpoint belongs to, and which version of EvenJoin wrote it.
 
-    {"format": 2, "version": "0.1.0", "join": {"sides": [...], "condition": ..., ...}}
+    {"format": 3, "version": "0.1.0", "uuid": "6f1e...", "seed": 8841..., "join": {"sides": [...], "condition": ...}}
 
 It is created by the first start on a folder and never changed. Every later start must agree with it:
 
@@ -10,6 +10,10 @@ It is created by the first start on a folder and never changed. Every later star
 
 The version is for people: two versions with the same format read each other's checkpoints.
 
+`uuid` and `seed` are drawn at random when the checkpoint is made, and stay with it. The uuid tells it from every other
+checkpoint, also from one made later at the same path: commits and outputs carry it. The seed goes into hashes, so that
+nobody who writes the data can know which keys will collide.
+
 A folder that holds anything else, and no `join.json`, is refused before anything is written (`check_ours`): the engine
 deletes files that no commit names, so it must be sure that they are its own. Hidden files do not count.
 Not here: settings that may change on a restart (runtime/settings.py), and who holds the checkpoint (owner.py).
@@ -17,7 +21,10 @@ Not here: settings that may change on a restart (runtime/settings.py), and who h
 
 from __future__ import annotations
 
+import secrets
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from evenjoin.commit.log import checked, read_checked
@@ -29,11 +36,28 @@ from evenjoin.version import FORMAT, VERSION
 NAME = "join.json"
 
 
-def claim(folder: Folder, fingerprint: Mapping[str, object]) -> None:
-    """Claim a new checkpoint for this join. CheckpointMismatchError if it belongs to another join already."""
-    if folder.create(NAME, checked({"format": FORMAT, "version": VERSION, "join": dict(fingerprint)})):
-        return
-    theirs = recorded_join(folder)
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells a checkpoint from every other: its uuid, and the seed of its hashes (64 bits)."""
+
+    uuid: str
+    seed: int
+
+    @classmethod
+    def drawn(cls) -> Identity:
+        return cls(uuid.uuid4().hex, secrets.randbits(64))
+
+
+def claim(folder: Folder, fingerprint: Mapping[str, object], drawn: Identity | None = None) -> Identity:
+    """Claim a new checkpoint for this join. CheckpointMismatchError if it belongs to another join already.
+
+    `drawn` is the identity of a new checkpoint; absent, a random one. An old checkpoint keeps its own.
+    """
+    mine = drawn or Identity.drawn()
+    data = {"format": FORMAT, "version": VERSION, "uuid": mine.uuid, "seed": mine.seed, "join": dict(fingerprint)}
+    if folder.create(NAME, checked(data)):
+        return mine
+    theirs, identity = recorded_join(folder), recorded_identity(folder)
     different = [name for name in sorted({*fingerprint, *theirs}) if fingerprint.get(name) != theirs.get(name)]
     if different:
         lines = [f"  {n}: checkpoint has {theirs.get(n)!r}, this join has {fingerprint.get(n)!r}" for n in different]
@@ -41,6 +65,7 @@ def claim(folder: Folder, fingerprint: Mapping[str, object]) -> None:
             "the checkpoint belongs to another join; use a new checkpoint folder or the original join\n"
             + "\n".join(lines)
         )
+    return identity
 
 
 def check_ours(folder: Folder) -> None:
@@ -60,14 +85,24 @@ def check_ours(folder: Folder) -> None:
 
 def recorded_join(folder: Folder) -> dict[str, Any]:
     """The fingerprint of the join that a checkpoint belongs to. CheckpointMismatchError if it has another format."""
+    join: dict[str, Any] = _recorded(folder)["join"]
+    return join
+
+
+def recorded_identity(folder: Folder) -> Identity:
+    """The identity of a checkpoint. CheckpointMismatchError if it has another format."""
+    data = _recorded(folder)
+    return Identity(data["uuid"], data["seed"])
+
+
+def _recorded(folder: Folder) -> dict[str, Any]:
     data = read_checked(folder, NAME)
     if data.get("format") != FORMAT:
         raise CheckpointMismatchError(
             f"the checkpoint was written by {_writer(data)}; this is EvenJoin {VERSION}, which reads format {FORMAT}. "
             "Go on with the version that wrote it, or start with a new checkpoint folder"
         )
-    join: dict[str, Any] = data["join"]
-    return join
+    return data
 
 
 def _writer(data: Mapping[str, Any]) -> str:

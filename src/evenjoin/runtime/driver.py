@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from evenjoin.commit.identity import check_ours, claim
+from evenjoin.commit.identity import Identity, check_ours, claim
 from evenjoin.commit.log import Commit, CommitLog, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.errors import EvenJoinError, ReceiptError, StateCorruptionError
@@ -71,6 +71,7 @@ class Driver:
     folder: Folder
     log: CommitLog = field(init=False)
     last: Commit | None = field(init=False)
+    identity: Identity = field(init=False)
     _owner: Owner = field(init=False)
     _schemas: tuple[TupleSchema, ...] = field(init=False)
     _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
@@ -86,7 +87,7 @@ class Driver:
         check_ours(self.folder)
         self._owner = Owner(self.folder)
         try:
-            claim(self.folder, self.spec.fingerprint())
+            self.identity = claim(self.folder, self.spec.fingerprint())
             self.last = self.log.latest()
             self._check_commits()
             self._sweep()
