@@ -24,6 +24,7 @@ from evenjoin.runtime.settings import (
     MERGE_BUDGET,
     PAIR_LIMIT,
     Asked,
+    Durability,
     Guards,
     Hooks,
     late_policy,
@@ -59,6 +60,7 @@ def local(
     pair_limit: int = PAIR_LIMIT,
     track: int = 0,
     redact_keys: bool = False,
+    durability: Durability = "fsync",
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
 ) -> LocalJoin:
@@ -78,6 +80,6 @@ def local(
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,
         idle_timeout=idle_timeout, sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit,
-        track=track, redact_keys=redact_keys, hooks=hooks,
+        track=track, redact_keys=redact_keys, durability=durability, hooks=hooks,
     )  # fmt: skip
     return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)
