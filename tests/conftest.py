@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope="session")
-def _session():
+def _session(tmp_path_factory):
     from pyspark.sql import SparkSession
 
     import evenjoin
@@ -62,6 +62,7 @@ def _session():
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "2g",
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
     }
