@@ -30,9 +30,7 @@ def make(folder, batches=3, rows=80, seed=1):
     rng = np.random.default_rng(seed)
     whole = {}
     for alias in "lr":
-        tables = [
-            pa.table([rng.integers(0, 8, rows), rng.integers(0, 5, rows)], schema=SCHEMA) for _ in range(batches)
-        ]
+        tables = [pa.table([rng.integers(0, 8, rows), rng.integers(0, 5, rows)], schema=SCHEMA) for _ in range(batches)]
         write_batches(folder / alias, tables)
         whole[alias] = pa.concat_tables(tables)
     return whole

@@ -17,6 +17,7 @@ import click
 from evenjoin.cli.compare import compare
 from evenjoin.cli.demo import demo
 from evenjoin.cli.inspect import inspect
+from evenjoin.cli.repair import repair
 from evenjoin.errors import CheckpointError, EvenJoinError
 
 RUN_FAILED, CHECKPOINT_UNUSABLE = 1, 3
@@ -60,3 +61,4 @@ def evenjoin() -> None:
 evenjoin.add_command(compare)
 evenjoin.add_command(demo)
 evenjoin.add_command(inspect)
+evenjoin.add_command(repair)

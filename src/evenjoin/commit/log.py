@@ -158,9 +158,13 @@ class CommitLog:
             entries = self.entries()
             last = self._last(entries[-1]) if entries else None
             start = Start(entries[-1] + 1 if entries else 0, last)
-            if self._create(start.entry, {"kind": "start", **asdict(start)}):
+            if self.append_start(start):
                 return start, self._commit(last)
         raise CheckpointInUseError("other queries keep starting on this checkpoint; give each a checkpoint of its own")
+
+    def append_start(self, start: Start) -> bool:
+        """Append this start; False if its number is taken."""
+        return self._create(start.entry, {"kind": "start", **asdict(start)})
 
     def read(self, entry: int) -> Start | Commit:
         """An entry. StateCorruptionError if it is not the one of that number, or names a file that no instance could
