@@ -72,7 +72,7 @@ row = st.tuples(
 
 
 def sent(rows, table, cuts=(), batch=3):
-    """Everything a task sends of some rows of side 0, cut into batches: messages and books by instance, and its note."""
+    """All that a task sends of some rows of side 0, cut into batches: messages and books by instance, and its note."""
     on = "l.k = r.k AND r.ts BETWEEN l.ts - 9 AND l.ts + 9"
     spec = build_spec({"l": ROWS, "r": ROWS}, on, event_time="ts", watermark=1, select=["l.v", "l.tags", "r.v AS w"],
                       late="side")  # fmt: skip

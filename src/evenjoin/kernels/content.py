@@ -35,6 +35,8 @@ from evenjoin.kernels.runs import group_starts
 CHUNK = 1 << 14
 """Rows that are folded at a time, so that what is worked on stays in the processor's cache."""
 _NULL = 0x6E756C6C6E756C6C
+MANY = 64
+"""When more than one in so many hashes is repeated, all rows are sorted."""
 _LINE = 0x5851F42D4C957F2D
 _MIXER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 """The steps of splitmix64's finaliser: xor with the value shifted right, then multiply."""
@@ -93,17 +95,24 @@ class Occurrences:
         before = len(self._hashes)
         self._hashes = np.concatenate([self._hashes, hashes]) if before else hashes
         ids = hashes.copy()
-        several = repeated(self._hashes)
-        if len(several):
-            kinds = np.minimum(np.searchsorted(several, self._hashes), len(several) - 1)
-            rows = np.flatnonzero(several[kinds] == self._hashes)
-            rows = rows[np.argsort(kinds[rows], kind="stable")]
-            starts = group_starts(kinds[rows])
+        rows = _not_alone(self._hashes)
+        if len(rows):
+            rows = rows[np.argsort(self._hashes[rows])]  # equal rows may change places
+            starts = group_starts(self._hashes[rows])
             number = np.arange(len(rows)) - np.repeat(starts[:-1], np.diff(starts))
             new = rows >= before
             ids[rows[new] - before] += number[new].astype(np.uint64) * GOLDEN
         mix_in_place(ids, np.empty_like(ids))
         return ids
+
+
+def _not_alone(hashes: U64) -> npt.NDArray[Any]:
+    """The rows whose hash stands more than once; all rows, if those are many."""
+    several = repeated(hashes)
+    if len(several) == 0 or len(several) > len(hashes) // MANY:
+        return np.arange(len(hashes) if len(several) else 0)
+    found = np.minimum(np.searchsorted(several, hashes), len(several) - 1)
+    return np.flatnonzero(several[found] == hashes)
 
 
 def repeated(hashes: U64) -> U64:
