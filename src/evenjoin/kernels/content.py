@@ -97,7 +97,8 @@ class Occurrences:
         ids = hashes.copy()
         rows = _not_alone(self._hashes)
         if len(rows):
-            rows = rows[np.argsort(self._hashes[rows])]  # equal rows may change places
+            # Equal rows of one batch may change places, but those of earlier batches have their numbers already.
+            rows = rows[np.argsort(self._hashes[rows], kind="stable" if before else None)]
             starts = group_starts(self._hashes[rows])
             number = np.arange(len(rows)) - np.repeat(starts[:-1], np.diff(starts))
             new = rows >= before
