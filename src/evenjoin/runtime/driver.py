@@ -72,8 +72,8 @@ class Driver:
     log: CommitLog = field(init=False)
     last: Commit | None = field(init=False)
     identity: Identity = field(init=False)
+    schemas: tuple[TupleSchema, ...] = field(init=False)
     _owner: Owner = field(init=False)
-    _schemas: tuple[TupleSchema, ...] = field(init=False)
     _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
     _started: float = field(init=False)
@@ -82,12 +82,13 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.log = CommitLog(self.folder)
-        self._schemas = tuple_schemas(self.spec)
         self._started = self.settings.now()
         check_ours(self.folder)
         self._owner = Owner(self.folder)
         try:
-            self.identity = claim(self.folder, self.spec.fingerprint())
+            redact = self.settings.redact_keys
+            self.identity = claim(self.folder, {**self.spec.fingerprint(), "redact_keys": redact})
+            self.schemas = tuple_schemas(self.spec, self.identity.seed, "redacted" if redact else "shown")
             self.last = self.log.latest()
             self._check_commits()
             self._sweep()
@@ -166,7 +167,7 @@ class Driver:
         return Work(
             spec=self.spec,
             program=program,
-            schemas=self._schemas,
+            schemas=self.schemas,
             batch=batch,
             table=table,
             masks={run.mask: self.table_named(run.mask) for _, _, run in manifest if run.mask is not None},
@@ -175,7 +176,7 @@ class Driver:
             merge_budget=settings.merge_budget,
             pair_limit=settings.pair_limit,
             tracked=tracked,
-            sampling="codes" if tracked else "none",
+            sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
             redact=settings.redact_keys,
             step=settings.worker_step,
         )
