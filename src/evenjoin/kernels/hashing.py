@@ -30,15 +30,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.mixing import GOLDEN as GOLDEN
-from evenjoin.kernels.mixing import I64 as I64
-from evenjoin.kernels.mixing import U64 as U64
 from evenjoin.kernels.mixing import WORD, Mixer
-from evenjoin.kernels.mixing import mix64 as mix64
 
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.signedinteger[Any]]
 Mask = npt.NDArray[np.bool_]
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 PLAIN = Mixer.of(0)
 CODE, CHECK, SALT = range(3)
 """What a seed is used for: the mixers of these numbers are independent of each other."""
@@ -148,6 +147,17 @@ def is_rebuildable(type_: pa.DataType) -> bool:
 
 def _is_32_bit_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_date32(type_) or pa.types.is_time32(type_))
+
+
+def mix64(values: npt.NDArray[Any]) -> U64:
+    """The finaliser of splitmix64: a bijection on 64 bits in which every input bit affects every output bit."""
+    x = values.astype(np.uint64)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
 
 
 def positions(codes: Codes, times: I64 | None, side: int, first_ordinal: int, stream: int) -> npt.NDArray[np.uint32]:

@@ -1,14 +1,12 @@
-"""Mixing 64 bits: one public bijection, and a family of secret ones from which keyed hashes are made.
-
-    mix64(x)               the same for everybody: for spreading, where nobody gains by a collision
-    Mixer.of(seed)         bijections of a seed: whoever does not know it cannot tell which values will collide
+"""Mixers: secret bijections on 64 bits, one for each seed, from which keyed hashes are made.
 
     mix(x)                 x ^ start, then twice: fold the upper half into the lower, multiply by a secret odd number
     chain(h, x)            mix(h * fold ^ x): the hash of a sequence that so far had the hash h
     of_bytes(...)          the chain of a value's length and its words of eight bytes
 
 `start`, `fold` and the multipliers come from the seed, so every step depends on it, from the first one on. Values whose
-hashes under one seed agree, wholly or in part, agree under another no more often than any others.
+hashes under one seed agree, wholly or in part, agree under another no more often than any others. So whoever does not
+know the seed cannot tell which values will collide.
 Values of equal length and at most eight bytes never share a hash, because `mix` is a bijection.
 
 Not guaranteed: what a cryptographic hash would promise. Somebody who sees many hashes together with their values may
@@ -20,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -29,24 +28,12 @@ import numpy.typing as npt
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 WORD = 8
 STEPS = 256
 """Bytes of a value that are chained, eight at a step. The rest, its tail, is added up."""
 CHUNK = 1 << 16
 """Words of tails that are worked on at a time. A value that has more is taken whole."""
 _ALL = 0xFFFFFFFFFFFFFFFF
-
-
-def mix64(values: npt.NDArray[Any]) -> U64:
-    """The finaliser of splitmix64: a bijection on 64 bits in which every input bit affects every output bit."""
-    x = values.astype(np.uint64)
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +112,8 @@ class Mixer:
 
 @lru_cache(maxsize=64)
 def _mixer(seed: int, number: int) -> Mixer:
-    secret = mix64(np.array([seed & _ALL], np.uint64)) + np.uint64(number)
-    start, fold, first, second, null = mix64(mix64(secret + GOLDEN) + GOLDEN * np.arange(1, 6, dtype=np.uint64))
+    secret = blake2b(f"{seed} {number}".encode(), digest_size=5 * WORD).digest()
+    start, fold, first, second, null = np.frombuffer(secret, "<u8").astype(np.uint64)
     one = np.uint64(1)
     return Mixer(start, fold | one, first | one, second | one, null)
 
