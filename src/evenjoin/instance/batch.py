@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ from evenjoin.state.segment import Run, Segments, choose, cut, merged, seal
 from evenjoin.state.tuples import ROLE, Tuples
 
 Runs = dict[Place, tuple[Run, ...]]
+ANY = (-(2**63), 2**63 - 1)
+"""The least and the greatest time of a run that does not tell its times."""
 
 
 def join_batch(
@@ -134,12 +137,15 @@ def sealed(
     """Write a new segment and return its runs, one per piece. A piece is (sub-window, sorted tuples of the store).
 
     Empty pieces are left out; without any tuple no file is written. Where codes are hashes, a run records its dirty
-    codes, the codes that more than one of its keys share (verify.py).
+    codes, the codes that more than one of its keys share (verify.py). Where keys are redacted and runs are not sorted by
+    event time but by a value of the condition, a run does not tell between which values it lies.
     """
     (side,) = work.program.stores[store].covers
     exact = work.schemas[store].codec.exact
     some = [(sub, t, () if exact else dirty_codes(work.spec, side, t)) for sub, t in pieces if len(t)]
-    return seal(folder, name, some) if some else ()
+    runs = seal(folder, name, some) if some else ()
+    hidden = work.redact and work.spec.sides[side].event_time is None
+    return tuple(replace(run, low=ANY[0], high=ANY[1]) for run in runs) if hidden else runs
 
 
 class _Busy:
