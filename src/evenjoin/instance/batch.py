@@ -137,8 +137,8 @@ def sealed(
     """Write a new segment and return its runs, one per piece. A piece is (sub-window, sorted tuples of the store).
 
     Empty pieces are left out; without any tuple no file is written. Where codes are hashes, a run records its dirty
-    codes, the codes that more than one of its keys share (verify.py). Where keys are redacted and runs are not sorted by
-    event time but by a value of the condition, a run does not tell between which values it lies.
+    codes, the codes that more than one of its keys share (verify.py). Where keys are redacted, and runs are not sorted
+    by event time but by a value of the condition, a run does not tell between which values it lies.
     """
     (side,) = work.program.stores[store].covers
     exact = work.schemas[store].codec.exact
