@@ -107,7 +107,7 @@ CRAFTED = "[red]x[/red]\x1b[31m\u202e\n<script>a()</script>\"'&"
 def test_names_and_conditions_do_nothing_on_a_page_or_a_terminal() -> None:
     """Markup and escape sequences of a workload, a condition and a strategy are shown, not obeyed."""
     found = comparison()
-    runs = (*found.runs, run(CRAFTED, {"fastjoin": (1.0,) * 4}, MOVED))
+    runs = (*found.runs, run(CRAFTED, {CRAFTED: (1.0,) * 4, "fastjoin": (1.0,) * 4}, MOVED))
     crafted = replace(found.workload, name=CRAFTED, condition=CRAFTED)
     found = replace(found, workload=crafted, runs=runs)
     text = page(found, {CRAFTED: b"picture"})
