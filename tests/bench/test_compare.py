@@ -101,6 +101,30 @@ def test_counts_that_differ_are_seen(wrong: str) -> None:
     assert "do not agree" in agreement(replace(found, runs=tuple(runs)))
 
 
+CRAFTED = "[red]x[/red]\x1b[31m\u202e\n<script>a()</script>\"'&"
+
+
+def test_names_and_conditions_do_nothing_on_a_page_or_a_terminal() -> None:
+    """Markup and escape sequences of a workload, a condition and a strategy are shown, not obeyed."""
+    found = comparison()
+    runs = (*found.runs, run(CRAFTED, {CRAFTED: (1.0,) * 4, "fastjoin": (1.0,) * 4}, MOVED))
+    crafted = replace(found.workload, name=CRAFTED, condition=CRAFTED)
+    found = replace(found, workload=crafted, runs=runs)
+    text = page(found, {CRAFTED: b"picture"})
+    assert "<script" not in text
+    shown = "[red]x[/red]\\x1b[31m\\u202e\\n&lt;script&gt;a()&lt;/script&gt;&quot;&#x27;&amp;"
+    assert f"<h1>evenjoin compare {shown}</h1>" in text
+    assert f"<code>{shown}</code>" in text
+    assert f"<td>{shown}</td>" in text
+    assert f'alt="{shown}"' in text
+    console = Console(record=True, width=400, force_terminal=True, color_system="standard")
+    show(found, console)
+    printed = console.export_text(styles=True)
+    assert "[red]x[/red]\\x1b[31m\\u202e\\n<script>" in printed
+    assert "\u202e" not in text + printed
+    assert "\x1b" not in text
+
+
 def test_files_are_json_plots_and_one_page_that_loads_nothing(tmp_path: Path) -> None:
     """The page holds the pictures themselves, the table and the migrations."""
     paths = save(comparison(), tmp_path / "deep" / "out")

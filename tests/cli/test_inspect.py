@@ -194,6 +194,7 @@ def test_the_join_of_a_checkpoint_is_the_fingerprint_read_back(window: object) -
     """Every fact that `join.json` has is a field, and the document says the same again."""
     on = ON if window is None else "l.k = r.k"
     spec = build_spec({"l": SCHEMA, "r": SCHEMA}, on, event_time="ts", watermark="0 seconds", window=window)
-    read = RecordedJoin.from_json(json.loads(json.dumps(spec.fingerprint())))
+    recorded = {**spec.fingerprint(), "redact_keys": True}
+    read = RecordedJoin.from_json(json.loads(json.dumps(recorded)))
     assert (read.sides, read.window, read.has_timestamps) == (("l", "r"), spec.window, True)
-    assert json.loads(json.dumps(read.to_json())) == spec.fingerprint()
+    assert json.loads(json.dumps(read.to_json())) == recorded

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenjoin.kernels import mixing
 from evenjoin.kernels.hashing import (
     KeyCodec,
     from_ordered_int64,
@@ -22,6 +23,7 @@ from evenjoin.kernels.hashing import (
     mix64,
     ordered_int64,
 )
+from evenjoin.kernels.mixing import Mixer
 from evenjoin.placement.place import bucket_of
 
 EPOCH = dt.datetime(1970, 1, 1)
@@ -233,3 +235,71 @@ def test_wide_types_are_not_exact():
     """Strings, big decimals, unsigned 64 bit and intervals with months are hashed."""
     wide = (pa.string(), pa.decimal128(19, 0), pa.uint64(), pa.binary(8), pa.month_day_nano_interval())
     assert not any(map(is_fixed_width, wide))
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2), st.lists(st.integers(0, 2**64 - 1), max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_the_mixer_of_every_seed_is_a_bijection(seed, number, values):
+    """`unmix` gives back what `mix` was given."""
+    mixer, column = Mixer.of(seed, number), np.array(values, np.uint64)
+    assert mixer.unmix(mixer.mix(column)).tolist() == values
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
+def test_every_step_of_a_hash_depends_on_the_seed(seed):
+    """Under two seeds no value keeps its hash or its difference to another: not a short one, not a tail, not NULL."""
+    texts = pa.array(["", "a", "a" * 8, "a" * 9, "b" * 300, "b" * 299 + "c", None])
+    one, two = (hash_column(texts, Mixer.of(other % 2**64)) for other in (seed, seed + 1))
+    assert not (one == two).any()
+    i, j = np.tril_indices(7, -1)
+    assert not (one[i] - one[j] == two[i] - two[j]).any()
+    assert not (one[i] ^ one[j] == two[i] ^ two[j]).any()
+
+
+def slow_hash(mixer, value):
+    """The hash of one byte string by its definition, a word at a time, in Python's own integers."""
+    full = 2**64 - 1
+
+    def mix(x):
+        x ^= int(mixer.start)
+        for shift, factor in ((32, mixer.first), (29, mixer.second), (32, 1)):
+            x = (x ^ (x >> shift)) * int(factor) & full
+        return x
+
+    words = [int.from_bytes(value[i : i + 8], "little") for i in range(0, len(value), 8)]
+    hashed = mix(len(value))
+    for word in words[:32]:
+        hashed = mix(hashed * int(mixer.fold) & full ^ word)
+    if words[32:]:
+        tail = sum(mix(word ^ mix(2 * p)) * (mix(2 * p + 1) | 1) for p, word in enumerate(words[32:])) & full
+        hashed = mix(hashed * int(mixer.fold) & full ^ tail)
+    return hashed
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=250, max_size=700)), max_size=8), st.data())
+@settings(max_examples=100, deadline=None)
+def test_strings_are_hashed_together_as_they_are_alone(values, data):
+    """The hashes of many strings at once, in chunks of any size, are those of a slow hash of each."""
+    mixer = Mixer.of(data.draw(st.integers(0, 2**64 - 1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixing, "CHUNK", data.draw(st.integers(1, 100)))
+        found = hash_column(pa.array(values, pa.binary()), mixer)
+    assert found.tolist() == [slow_hash(mixer, value) for value in values]
+
+
+@pytest.mark.parametrize("type_", [t for t in ASCENDING if is_rebuildable(t)], ids=str)
+def test_salted_codes_are_exact_and_show_nothing(type_):
+    """Distinct values have distinct codes, none is its own code, another seed gives others, the value comes back."""
+    column, rows = pa.array(ASCENDING[type_], type_), len(ASCENDING[type_])
+    codecs = [KeyCodec((type_,), (False,), seed, "salted") for seed in (5, 6)]
+    one, two = (codec.encode([column], rows)[0] for codec in codecs)
+    assert len({*one.tolist(), *two.tolist(), *ordered_int64(column).tolist()}) == 3 * rows
+    assert from_ordered_int64(codecs[0].ordered(one), type_).equals(column)
+    assert codecs[0].exact
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_salted_codes_spread_over_buckets(seed):
+    """Consecutive keys do, whatever the seed."""
+    codes, _ = KeyCodec((pa.int64(),), (False,), seed, "salted").encode([pa.array(range(50_000))], 50_000)
+    assert abs(uneven(np.bincount(bucket_of(codes, 64), minlength=64))) < 6

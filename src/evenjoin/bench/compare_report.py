@@ -24,10 +24,9 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -36,6 +35,7 @@ from rich.table import Table
 from evenjoin.bench.compare import Comparison, Run
 from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.report import machine
+from evenjoin.console import cell, html, markup
 
 COLUMNS = (
     "", "results/s", "rows/s", "batch ms p50", "p99", "busy mean", "max", "own mean", "last", "threshold",
@@ -82,14 +82,15 @@ def show(comparison: Comparison, console: Console) -> None:
     """Print the table of the runs, that of the measures, and whether the counts agree."""
     console.print(_rich(*main_table(comparison)))
     if comparison.sized:
-        console.print("\n" + order_of_tasks(comparison), highlight=False)
+        console.print("", cell(order_of_tasks(comparison)), sep="\n")
     elif comparison.planners:
         console.print(
             f"\n[bold]Imbalance by each planner's own measure[/], against its threshold: mean (last); share of the "
             f"batches within it, after the first {SETTLED}"
         )
-        console.print(_rich(measure_columns(comparison), measure_rows(comparison, "[green]{}[/]", "[red]{}[/]")))
-    console.print(agreement(comparison), highlight=False, style="" if comparison.counts_agree else "bold red")
+        rows = measure_rows(comparison, "[green]{}[/]", "[red]{}[/]", markup)
+        console.print(_rich(measure_columns(comparison), rows, "markup"))
+    console.print(cell(agreement(comparison)), style="" if comparison.counts_agree else "bold red")
 
 
 def main_table(comparison: Comparison) -> tuple[Sequence[str], list[list[str]]]:
@@ -143,7 +144,7 @@ def measure_columns(comparison: Comparison) -> list[str]:
 
 
 def measure_rows(
-    comparison: Comparison, within: str, over: str, clean: Callable[[str], str] = str
+    comparison: Comparison, within: str, over: str, clean: Callable[[str], str]
 ) -> list[list[str]]:  # fmt: skip
     """Each run by each planner's measure: mean (last); batches within. The last value chooses the format."""
     rows = []
@@ -201,37 +202,37 @@ def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
     """The whole comparison as one HTML page."""
     workload, rows = comparison.workload, comparison.oracle.rows
     tone = "right" if comparison.counts_agree else "wrong"
-    title = f"evenjoin compare {escape(workload.name)}"
+    title = f"evenjoin compare {html(workload.name)}"
     images = "\n".join(
-        f'<img alt="{escape(name)}" src="data:image/png;base64,{b64encode(data).decode()}">'
+        f'<img alt="{html(name)}" src="data:image/png;base64,{b64encode(data).decode()}">'
         for name, data in pictures.items()
     )
     within, over = '<span class="within">{}</span>', '<span class="over">{}</span>'
     measures = (
-        f"<p>{escape(order_of_tasks(comparison))}</p>"
+        f"<p>{html(order_of_tasks(comparison))}</p>"
         if comparison.sized
         else MEASURES.format(
             settled=SETTLED,
-            table=_html(measure_columns(comparison), measure_rows(comparison, within, over, escape), "raw"),
+            table=_html(measure_columns(comparison), measure_rows(comparison, within, over, html), "markup"),
         )
     )
     size = f"tasks of {workload.capacity:,} tuples" if comparison.sized else f"{comparison.instances} instances"
-    watermark = f", watermark {escape(workload.watermark)}" if workload.watermark else ", the whole history"
+    watermark = f", watermark {html(workload.watermark)}" if workload.watermark else ", the whole history"
     moved = migration_rows(comparison)
     where = ", ".join(f"{name} {value}" for name, value in machine().items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
 <p>{workload.batches} batches, {rows:,} rows, {size}.
-<code>{escape(workload.condition)}</code>{watermark}. {escape(repr(workload.streams))}</p>
-<p class="{tone}">{escape(agreement(comparison))}</p>
+<code>{html(workload.condition)}</code>{watermark}. {html(repr(workload.streams))}</p>
+<p class="{tone}">{html(agreement(comparison))}</p>
 {_html(*main_table(comparison))}
 {measures}
 <h2>Over time and per instance</h2>
 {images}
 <h2>Migrations</h2>
 {_html(MIGRATION_COLUMNS, moved) if moved else "<p>None.</p>"}
-<p><small>{escape(where)}</small></p>
+<p><small>{html(where)}</small></p>
 </body></html>
 """
 
@@ -267,18 +268,19 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Literal["plain", "markup"] = "plain") -> Table:
+    """A table for the terminal; cells of `markup` are markup already."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+        table.add_column(cell(column), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(cell(item) if text == "plain" else item for item in row))
     return table
 
 
-def _html(columns: Sequence[str], rows: Sequence[Sequence[str]], text: str = "plain") -> str:
-    """A table; `raw` cells are HTML already."""
-    clean = escape if text == "plain" else str
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "\n".join("<tr>" + "".join(f"<td>{clean(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def _html(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Literal["plain", "markup"] = "plain") -> str:
+    """A table for the page; cells of `markup` are HTML already."""
+    clean: Callable[[str], str] = html if text == "plain" else str
+    head = "".join(f"<th>{html(column)}</th>" for column in columns)
+    body = "\n".join("<tr>" + "".join(f"<td>{clean(item)}</td>" for item in row) + "</tr>" for row in rows)
     return f"<table><tr>{head}</tr>\n{body}</table>"

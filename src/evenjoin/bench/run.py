@@ -30,7 +30,7 @@ from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, JoinOptions, Outco
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.session import cores
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
-from evenjoin.console import open_console
+from evenjoin.console import cell, markup, open_console
 from evenjoin.errors import EvenJoinError
 from evenjoin.runtime.settings import Guards
 from evenjoin.strategies.elastic import Scaling
@@ -108,12 +108,12 @@ def main(
         try:
             outcomes = list(measure(workload, systems, out.resolve(), repeat, console))
         except EvenJoinError as error:
-            console.print(f"[bold red]{error}[/]", highlight=False)
+            console.print(f"[bold red]{markup(error)}[/]", highlight=False)
             sys.exit(1)
         reports.append(Report(name, workload.streams, workload.measure, workload.target, scale, tuple(outcomes)))
         save(reports[-1], out / f"{name}.json")
     show(reports, console)
-    console.print(f"Saved to [bold]{out}[/]")
+    console.print(f"Saved to [bold]{markup(out)}[/]")
     sys.exit(0 if all(report.counts_agree for report in reports) else 1)
 
 
@@ -142,7 +142,7 @@ def measure(
         except JobTimeout as error:
             if system not in PEERS or limit_s == LIMIT_S:
                 raise
-            console.print(f"{workload.name} {error} (over {HOPELESS}x the other provider: left out)", highlight=False)
+            console.print(cell(f"{workload.name} {error} (over {HOPELESS}x the other provider: left out)"))
             continue
         if system in PEERS:
             limit_s = min(LIMIT_S, JVM_START_S + HOPELESS * best.used.wall_s)

@@ -18,9 +18,12 @@ from evenjoin.cli.compare import compare
 from evenjoin.cli.demo import demo
 from evenjoin.cli.inspect import inspect
 from evenjoin.cli.repair import repair
+from evenjoin.console import visible
 from evenjoin.errors import CheckpointError, EvenJoinError
 
 RUN_FAILED, CHECKPOINT_UNUSABLE = 1, 3
+NEWLINE = "\n"
+"""Errors have lines: a condition, and a caret under the place at fault."""
 
 
 class Verbs(click.Group):
@@ -30,7 +33,7 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except EvenJoinError as error:
-            click.echo(f"evenjoin: {error}", err=True)
+            click.echo(f"evenjoin: {visible(error, keep=NEWLINE)}", err=True)
             ctx.exit(CHECKPOINT_UNUSABLE if isinstance(error, CheckpointError) else RUN_FAILED)
 
 

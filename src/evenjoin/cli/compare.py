@@ -24,7 +24,7 @@ from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
 from evenjoin.cli.demo import progress
-from evenjoin.console import open_console
+from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
 
@@ -64,13 +64,13 @@ def compare(
     _need("duckdb", "matplotlib", "pyspark")
     console = open_console()
     size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
-    console.print(f"[bold]{name}[/]: {found.batches} batches, {size}, {', '.join(systems)}")
+    console.print(f"[bold]{markup(name)}[/]: {found.batches} batches, {size}, {markup(', '.join(systems))}")
     with _bars(console, found.batches, len(systems) * repeat) as watch:
         comparison = run(Plan(found, systems, instances, folder, repeat), watch)
     show(comparison, console)
     for path in save(comparison, folder):
         if path.suffix in (".json", ".html"):
-            console.print(f"[bold]{path.suffix[1:].upper():5}[/] {path}", soft_wrap=True, highlight=False)
+            console.print(f"[bold]{path.suffix[1:].upper():5}[/] {markup(path)}", soft_wrap=True, highlight=False)
     if not comparison.counts_agree:
         raise EvenJoinError(agreement(comparison))
 
@@ -85,7 +85,7 @@ def _workload(name: str, size: Size) -> JoinWorkload:
     try:
         return workload(name, size)
     except SpecError as error:
-        raise click.BadParameter(str(error), param_hint="'WORKLOAD'") from None
+        raise click.BadParameter(visible(error, keep="\n"), param_hint="'WORKLOAD'") from None
 
 
 def _strategies(text: str, instances: int) -> list[str]:
@@ -95,7 +95,7 @@ def _strategies(text: str, instances: int) -> list[str]:
         for name in names:
             resolve(name).initial(instances, 2, "shared")
     except SpecError as error:
-        raise click.BadParameter(str(error), param_hint="'--strategies'") from None
+        raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategies'") from None
     if not names or len(set(names)) < len(names):
         raise click.BadParameter("name each strategy once, at least one", param_hint="'--strategies'")
     return names
@@ -111,7 +111,7 @@ def _bars(console: Console, batches: int, runs: int) -> Iterator[Watch]:
         def watch(name: str, done: int) -> None:
             nonlocal now
             if name != now:
-                bars.reset(task, description=name, note="")
+                bars.reset(task, description=markup(name), note="")
                 now = name
             bars.update(task, completed=done, note="starting Spark" if not done else f"batch {done} of {batches}")
 

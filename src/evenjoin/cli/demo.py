@@ -26,7 +26,7 @@ from evenjoin.bench.session import cores, open_session, quietly
 from evenjoin.bench.workloads import write_batches
 from evenjoin.cli.draw import imbalance, instances_table, keys_table
 from evenjoin.cli.history import heaviest, instance_totals, read_history
-from evenjoin.console import open_console
+from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.strategies import resolve
 
@@ -70,9 +70,9 @@ def demo(out: Path | None, strategy: str, instances: int, scale: float, batches:
     try:
         resolve(strategy)
     except SpecError as error:
-        raise click.BadParameter(str(error), param_hint="'--strategy'") from None
+        raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategy'") from None
     if out is not None and out.exists() and any(out.iterdir()):
-        raise click.BadParameter(f"{out} is not empty; name a new folder", param_hint="'--out'")
+        raise click.BadParameter(f"{visible(out)} is not empty; name a new folder", param_hint="'--out'")
     folder = (out or Path(tempfile.mkdtemp(prefix="evenjoin-demo-"))).resolve()
     day = Day(orders=max(1, round(160_000 * scale)), tracks=max(1, round(480_000 * scale)), batches=batches, seed=seed)
     run(Plan(day, folder, strategy, instances), open_console())
@@ -140,13 +140,15 @@ def tell(plan: Plan, seconds: float, console: Console) -> None:
     )
     totals = instance_totals(history.reports)
     even = imbalance([float(total.work) for total in totals])
-    console.print(f"[bold]Load of each instance[/] under {plan.strategy}: the busiest does {even:.2f} times the mean")
+    console.print(
+        f"[bold]Load of each instance[/] under {markup(plan.strategy)}: the busiest does {even:.2f} times the mean"
+    )
     console.print(instances_table(totals))
     keys = heaviest(history.reports, 8)
     console.print("\n[bold]Hottest cells[/]")
     console.print(keys_table("cell", ("orders", "tracks"), keys, [cell_name(int(key.name)) for key in keys]))
-    console.print(f"\n[bold]Output[/]      {plan.path('joined')}", soft_wrap=True, highlight=False)
-    console.print(f"[bold]Checkpoint[/]  {plan.path('checkpoint')}", soft_wrap=True, highlight=False)
+    console.print(f"\n[bold]Output[/]      {markup(plan.path('joined'))}", soft_wrap=True, highlight=False)
+    console.print(f"[bold]Checkpoint[/]  {markup(plan.path('checkpoint'))}", soft_wrap=True, highlight=False)
     console.print("            (look inside with: evenjoin inspect CHECKPOINT)\n", highlight=False)
     console.print("[bold]The same in three lines[/], with your own streaming DataFrames orders and tracks:")
     console.print(Syntax(three_lines(plan), "python", background_color="default"))

@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 
 from evenjoin.cli.history import InstanceTotal, KeyTotal
+from evenjoin.console import cell
 from evenjoin.events import Migration
 
 BAR = 20
@@ -25,7 +26,7 @@ def plain_table(*columns: str) -> Table:
     """A light table: the first column to the left, numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+        table.add_column(cell(column), justify="left" if number == 0 else "right", no_wrap=True)
     return table
 
 
@@ -54,7 +55,7 @@ def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], nam
     top = max((key.results for key in keys), default=0)
     for key, name in zip(keys, names, strict=True):
         counts = [*(f"{count:,}" for count in key.arrived), f"{key.share:.1%}", f"{key.results:,}"]
-        table.add_row(name, *counts, f"[magenta]{bar(key.results, top, BAR // 2)}[/]")
+        table.add_row(cell(name), *counts, f"[magenta]{bar(key.results, top, BAR // 2)}[/]")
     return table
 
 
@@ -64,7 +65,7 @@ def migrations_table(events: Sequence[Migration]) -> Table:
     for event in events:
         table.add_row(
             str(event.batch),
-            event.why,
+            cell(event.why),
             number(event.imbalance_before, 2),
             number(event.imbalance_forecast, 2),
             number(event.imbalance_after, 2),

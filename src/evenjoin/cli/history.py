@@ -34,6 +34,7 @@ class RecordedJoin:
     window      (size, slide) in time units (`spec/window`); None without a window
     event_time  alias -> column; None for a side without one
     select      (name, expression) of every output column
+    redact_keys whether keys are kept out of everything but the segments
     """
 
     sides: tuple[str, ...]
@@ -43,6 +44,7 @@ class RecordedJoin:
     window: tuple[int, int] | None
     event_time: Mapping[str, str | None]
     select: tuple[tuple[str, str], ...]
+    redact_keys: bool
 
     @property
     def has_timestamps(self) -> bool:

@@ -24,7 +24,7 @@ from evenjoin.cli.history import (
     read_history,
     verify_segments,
 )
-from evenjoin.console import open_console
+from evenjoin.console import cell, open_console
 from evenjoin.placement.table import Keys
 
 
@@ -60,7 +60,7 @@ def inspect(
             "\n[bold]Migrations[/] (imbalance before, forecast and after)", migrations_part(history), sep="\n"
         )
     for event in () if show_migrations else history.migrations:
-        console.print(f"batch {event.batch}: {event.source} -> {event.target}, {event.tuples:,} tuples moved")
+        console.print(cell(f"batch {event.batch}: {event.source} -> {event.target}, {event.tuples:,} tuples moved"))
     if show_keys:
         keys = heaviest(history.reports, 10)
         table = keys_table("key", history.aliases, keys, [key.name for key in keys])
@@ -72,20 +72,22 @@ def inspect(
 def summary(history: History) -> Table:
     """The join, its table, and the totals, as name and value."""
     rows = Table.grid(padding=(0, 2))
-    rows.add_row("[bold]join[/]", f"{history.join.how}, {history.join.condition}")
+    rows.add_row("[bold]join[/]", cell(f"{history.join.how}, {history.join.condition}"))
     if history.last is None or history.table is None:
         return rows
     table, totals = history.table, history.last.totals
     keys = sum(len(region.takes.codes) for region in table.regions if isinstance(region.takes, Keys))
     rows.add_row(
         "[bold]table[/]",
-        f"version {table.version}, {table.origin}, {table.instances} instances, "
-        f"{table.buckets} buckets, {len(table.regions)} regions, {keys} keys of their own",
+        cell(
+            f"version {table.version}, {table.origin}, {table.instances} instances, "
+            f"{table.buckets} buckets, {len(table.regions)} regions, {keys} keys of their own"
+        ),
     )
     rows.add_row("[bold]batches[/]", f"last {history.last.batch}, {len(history.commits)} in the log")
     rows.add_row("[bold]watermark[/]", str(watermark(history) or "none yet"))
-    rows.add_row("[bold]rows[/]", _by_side(history.aliases, totals.rows))
-    rows.add_row("[bold]late[/]", _by_side(history.aliases, totals.late))
+    rows.add_row("[bold]rows[/]", cell(_by_side(history.aliases, totals.rows)))
+    rows.add_row("[bold]late[/]", cell(_by_side(history.aliases, totals.late)))
     rows.add_row("[bold]results[/]", f"{totals.results:,}")
     return rows
 
@@ -95,7 +97,7 @@ def segments_table(history: History) -> Table:
     table = plain_table("instance", "side", "runs", "files", "tuples", "alive", "bytes")
     for held in holdings(history):
         counts = [f"{count:,}" for count in (held.runs, held.files, held.tuples, held.alive)]
-        table.add_row(str(held.instance), held.side, *counts, size(held.bytes))
+        table.add_row(str(held.instance), cell(held.side), *counts, size(held.bytes))
     return table
 
 

@@ -6,13 +6,15 @@ It is created by the first start on a folder and never changed. Every later star
 
 * on `format`, the number of the checkpoint's file formats. Another number, or none, is refused, because the other files
   would be misread; the message says which version wrote the checkpoint.
-* on `join`, the fingerprint of the join. Another one is refused with every difference named.
+* on `join`, the fingerprint of the join, and whether its keys are redacted: codes depend on it. Another one is refused
+  with every difference named.
 
 The version is for people: two versions with the same format read each other's checkpoints.
 
 `uuid` and `seed` are drawn at random when the checkpoint is made, and stay with it. The uuid tells it from every other
 checkpoint, also from one made later at the same path: commits and outputs carry it. The seed goes into hashes, so that
-nobody who writes the data can know which keys will collide.
+nobody who writes the data can know which keys will collide. It also salts redacted codes: with it they can be turned
+back into keys, so this file is as private as the segments, while commits, tables and reports may be shown.
 
 A folder that holds anything else, and no `join.json`, is refused before anything is written (`check_ours`): the engine
 deletes files that no commit names, so it must be sure that they are its own. Hidden files do not count.

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -44,6 +44,8 @@ from evenjoin.state.segment import Run, Segments, choose, cut, merged, seal
 from evenjoin.state.tuples import ROLE, Tuples
 
 Runs = dict[Place, tuple[Run, ...]]
+ANY = (-(2**63), 2**63 - 1)
+"""The least and the greatest time of a run that does not tell its times."""
 PLACED = 4096
 """Tuples on which the time of placing is measured."""
 
@@ -181,12 +183,15 @@ def sealed(
     """Write a new segment and return its runs, one per piece. A piece is (sub-window, sorted tuples of the store).
 
     Empty pieces are left out; without any tuple no file is written. Where codes are hashes, a run records its dirty
-    codes, the codes that more than one of its keys share (verify.py).
+    codes, the codes that more than one of its keys share (verify.py). Where keys are redacted, and runs are not sorted
+    by event time but by a value of the condition, a run does not tell between which values it lies.
     """
     (side,) = work.program.stores[store].covers
     exact = work.schemas[store].codec.exact
     some = [(sub, t, () if exact else dirty_codes(work.spec, side, t)) for sub, t in pieces if len(t)]
-    return seal(folder, name, some) if some else ()
+    runs = seal(folder, name, some) if some else ()
+    hidden = work.redact and work.spec.sides[side].event_time is None
+    return tuple(replace(run, low=ANY[0], high=ANY[1]) for run in runs) if hidden else runs
 
 
 class _Busy:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,16 +30,18 @@ import numpy.typing as npt
 
 from evenjoin.instance.emit import Found, passing
 from evenjoin.instance.program import Path, Step
-from evenjoin.instance.verify import dirty_codes, key_values, same_keys
+from evenjoin.instance.verify import dirty_codes, key_checks, key_values, same_keys
 from evenjoin.instance.work import Work
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import I64
+from evenjoin.kernels.regroup import Picked, regrouped
 from evenjoin.kernels.runs import (
     I32,
     Hits,
     Probes,
     band_ranges,
     code_ranges,
+    expand,
     gathered,
     group_starts,
     in_time,
@@ -198,7 +200,7 @@ class _Asking:
 def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Tuples) -> Iterator[Pairs]:
     """Pairs with equal keys (or keys within the band), within the time bounds, whose stored tuple is alive.
 
-    A hashed code that is dirty on either side is doubtful: its pairs are compared key by key, after they are made.
+    A hashed code that is dirty on either side is doubtful: its tuples are matched anew (`_doubtful_pairs`).
     """
     probes, checks = asking.probes, _pair_checks(here, asking, step, run, stored)
     if asking.asked is not None:
@@ -208,15 +210,43 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
     groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
     if not stored.schema.codec.exact and len(groups):
-        dirty = dirty_codes(here.work.spec, asking.view.other, stored) if run is None else run.dirty
+        dirty = _dirty_of(here, asking.view.other, run, stored)
         doubtful = np.isin(probes.codes[probes.starts[groups]], np.array([*dirty, *asking.dirty], probes.codes.dtype))
         keep = doubtful | asking.same_keys(probes.starts[groups], stored, start)
         groups, start, stop, doubtful = groups[keep], start[keep], stop[keep], doubtful[keep]
-    span = None if run is None else (run.low, run.high)
-    for part, more in ((~doubtful, []), (doubtful, [lambda rows, at: asking.same_keys(rows, stored, at)])):
-        if part.any():
-            hits = narrow(stored.times, probes, groups[part], start[part], stop[part], span)
-            yield from _pairs(here, asking, hits, [*checks, *more])
+    span, clean = None if run is None else (run.low, run.high), ~doubtful
+    if clean.any():
+        hits = narrow(stored.times, probes, groups[clean], start[clean], stop[clean], span)
+        yield from _pairs(here, asking, hits, checks)
+    if doubtful.any():
+        ranges = groups[doubtful], start[doubtful], stop[doubtful]
+        yield from _doubtful_pairs(here, asking, stored, ranges, checks)
+
+
+def _dirty_of(here: Here, side: int, run: Run | None, stored: Tuples) -> tuple[int, ...]:
+    """The dirty codes of stored tuples. They are looked for in new tuples (run None), and once in each process in a run
+    that has too many to list them."""
+    find = partial(dirty_codes, here.work.spec, side, stored)
+    if run is None:
+        return find()
+    return here.segments.known(run, "dirty", "", find) if run.dirty is None else run.dirty
+
+
+def _doubtful_pairs(
+    here: Here, asking: _Asking, stored: Tuples, ranges: tuple[I64, I64, I64], checks: Sequence[PairCheck]
+) -> Iterator[Pairs]:
+    """Pairs with equal keys among tuples that have equal codes, where a code is no sign of one key. `ranges` are
+    (groups of equal codes that probe, start, stop of their stored positions).
+
+    The tuples are matched by a second hash of their keys, so that keys which share a code cost no more than others. Of
+    the pairs that are left the real keys are compared.
+    """
+    spec, starts, (groups, start, stop) = here.work.spec, asking.probes.starts, ranges
+    rows, positions = expand(starts[groups], starts[groups + 1] - starts[groups]), expand(start, stop - start)
+    mine = Picked(rows, key_checks(spec, asking.view.side, asking.tuples, asking.of(rows)))
+    theirs = Picked(positions, key_checks(spec, asking.view.other, stored, positions))
+    hits, inside = regrouped(asking.probes, mine, stored.times, theirs)
+    yield from _pairs(here, asking, hits, [*checks, lambda rows, at: asking.same_keys(rows, stored, at)], inside)
 
 
 PairCheck = Callable[[I32, I32], Bools]
@@ -235,12 +265,16 @@ def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, store
     return out
 
 
-def _pairs(here: Here, asking: _Asking, hits: Hits, checks: Sequence[PairCheck]) -> Iterator[Pairs]:
+def _pairs(
+    here: Here, asking: _Asking, hits: Hits, checks: Sequence[PairCheck], inside: I64 | None = None
+) -> Iterator[Pairs]:
     """The pairs of the ranges that pass the checks, counted in `asking.pairs`. Without a check a range is counted
-    whole, before its pairs are made."""
+    whole, before its pairs are made. The ranges are of stored positions, or of the array `inside` of such."""
     if not checks:
         asking.pairs[hits.rows] += hits.stop - hits.start
     for rows, positions in pair_chunks(hits, here.work.pair_limit):
+        if inside is not None:
+            positions = inside[positions].astype(np.int32)
         for passes in checks:
             keep = passes(rows, positions)
             rows, positions = rows[keep], positions[keep]

@@ -24,7 +24,7 @@ import pyarrow as pa
 from evenjoin.instance.follow import Here, Trail
 from evenjoin.instance.verify import key_values
 from evenjoin.kernels.band import float_of
-from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable, mix64
+from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable
 from evenjoin.kernels.runs import expand, group_starts
 from evenjoin.load.receipt import CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
@@ -104,9 +104,13 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     """The heaviest codes of this batch on this instance, at most `most`, by tuples stored, tuples probing and pairs.
 
     A code with more than 1/most of the tuples of a side that are to be stored, or that probe, is a candidate (unless it
-    has one tuple only). Of the candidates of all sides the heaviest are taken. A redacted key is named by a hash of its
-    code.
+    has one tuple only). Of the candidates of all sides the heaviest are taken.
+
+    A redacted key is named by its code, which is salted or a hash. Where codes are values, because they are compared by
+    order, no redacted key is reported.
     """
+    if names == "redacted" and tally.spec.ordered_codes:
+        return ()
     named: dict[int, tuple[int, Tuples, int]] = {}
     for side, tuples in [*enumerate(tally.stored), *enumerate(tally.probing)]:
         for row in _heads(tuples, most):
@@ -124,7 +128,7 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     if names == "named":
         labels = _names(tally.spec, [named[code] for code in codes[top].tolist()])
     else:
-        labels = [f"key-{mixed:016x}" for mixed in mix64(codes[top]).tolist()]
+        labels = [f"key-{code:016x}" for code in codes[top].view(np.uint64).tolist()]
     columns = [[list(map(int, side[top])) for side in counts] for counts in (arrived, probed, results)]
     return tuple(
         HeavyKey(
@@ -160,20 +164,22 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
     characters: a label is never looked up.
     """
     values: list[list[Any]]
-    types = spec.sides[side].index.types
-    if not tuples.schema.codec.exact:
+    types, codec = spec.sides[side].index.types, tuples.schema.codec
+    if not codec.exact:
         values = [_texts(column) for column in key_values(spec, side, tuples, rows)]
-    elif types and is_rebuildable(types[0]):
-        values = [from_ordered_int64(tuples.codes[rows], types[0]).to_pylist()]
-    elif types and pa.types.is_floating(types[0]):
-        values = [float_of(tuples.codes[rows]).tolist()]
-    elif types and pa.types.is_decimal(types[0]):
-        scale = types[0].scale
-        values = [[Decimal(code).scaleb(-scale) for code in tuples.codes[rows].tolist()]]
     else:
-        values = [tuples.codes[rows].tolist()]
+        values = [_shown(codec.ordered(tuples.codes[rows]), types[0] if types else pa.int64())]
     labels = [", ".join(map(str, key)) for key in zip(*values, strict=True)]
     return [label if len(label) <= LABEL else f"{label[: LABEL - 1]}…" for label in labels]
+
+
+def _shown(ordered: I64, type_: pa.DataType) -> list[Any]:
+    """Keys of a fixed-width type from their ordered codes, as values to print."""
+    if is_rebuildable(type_):
+        return from_ordered_int64(ordered, type_).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_floating(type_):
+        return list(float_of(ordered).tolist())
+    return [Decimal(code).scaleb(-type_.scale) for code in ordered.tolist()]
 
 
 def _texts(column: pa.Array) -> list[Any]:

@@ -1,8 +1,9 @@
 """Real keys behind hashed codes: equal codes do not prove equal keys, so the keys themselves are compared.
 
 Comparing every candidate pair would double the cost of a hot key. Instead a run records the few codes that more
-than one of its keys shares (*dirty* codes). For a clean code one comparison per (code, run) decides all its pairs;
-pairs of dirty codes are compared one by one.
+than one of its keys shares (*dirty* codes). For a clean code one comparison per (code, run) decides all its pairs.
+Tuples with dirty codes are matched by a second hash of their keys (`key_checks`), and only the pairs that are left are
+compared one by one. So n keys that share a code cost O(n log n), not n^2 comparisons.
 
 Equality is Spark's: NaN = NaN, -0.0 = 0.0, and NULL equals NULL only under `<=>`.
 Not here: joins with exact codes, where equal codes are equal keys and nothing is compared (kernels/hashing.py).
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenjoin.kernels.hashing import is_fixed_width, ordered_int64
+from evenjoin.kernels.hashing import I64, is_fixed_width, ordered_int64
 from evenjoin.spec import JoinSpec
 from evenjoin.state.tuples import Tuples
 
@@ -32,6 +33,11 @@ def key_values(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]
     used = {name for key in keys for name in key.columns}
     columns = {name: tuples.column(name[len(alias) + 1 :], rows) for name in used}
     return [key.evaluate(columns, len(rows)) for key in keys]
+
+
+def key_checks(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]) -> I64:
+    """A second hash of the real keys of some tuples, independent of their codes."""
+    return tuples.schema.codec.checks(key_values(spec, side, tuples, rows))
 
 
 def same_keys(null_safe: Sequence[bool], left: list[pa.Array], right: list[pa.Array]) -> Mask:

@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.kernels.hashing import GOLDEN, U64, hash_column
+from evenjoin.kernels.mixing import Mixer
 from evenjoin.kernels.runs import group_starts
 
 CHUNK = 1 << 14
@@ -162,7 +163,7 @@ def bits_of(column: pa.Array, seed: int) -> Bits:
         words = _words(column)
         bits = content([words[:, k] for k in range(words.shape[1])], seed)
     else:
-        bits = hash_column(column.cast(pa.large_binary()))
+        bits = hash_column(column.cast(pa.large_binary()), Mixer.of(seed % 2**64))
     if column.null_count == 0:
         return bits
     return np.where(np.asarray(column.is_null()), np.uint64(scrambled(seed ^ _NULL)), bits.astype(np.uint64))

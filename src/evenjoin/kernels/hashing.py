@@ -7,7 +7,12 @@ A code is a pure function of the key's value, so equal keys always have equal co
   keys, and integer-like columns can be rebuilt from the code instead of being stored twice.
 * Anything else (strings, binary, uint64, composite or null-safe keys) becomes a 32-bit hash, stored as int32. Two keys
   may share it, so the real keys are compared afterwards (instance/verify.py).
+* In a join whose keys are redacted an exact code is *salted*: mixed by a secret bijection. It stays exact, but neither
+  shows its key nor sorts like it.
 * Without any key the code of every tuple is 0.
+
+Hashes and salts are keyed by the seed of the checkpoint (mixing.py), so nobody who writes the data can know which keys
+will share a code. Plain exact codes need no seed: different keys have different codes.
 
 As in Spark SQL -0.0 equals 0.0, and NaN equals NaN. Besides codes, `encode` returns a mask of the tuples that can match
 at all: a key with a NULL under plain equality cannot.
@@ -18,44 +23,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenjoin.kernels.mixing import WORD, Mixer
+
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.signedinteger[Any]]
+Mask = npt.NDArray[np.bool_]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_NULL_HASH = np.uint64(0x6E756C6C6E756C6C)
-_LONG_KEY_BYTES = 256
+PLAIN = Mixer.of(0)
+CODE, CHECK, SALT = range(3)
+"""What a seed is used for: the mixers of these numbers are independent of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """How the key of a join becomes a code. All sides of a join use the same codec, so equal keys get equal codes."""
+    """How the key of a join becomes a code. All sides of a join use the same codec, so equal keys get equal codes.
+
+    `seed` is the checkpoint's (64 bits). With `codes` "salted" an exact code is hidden by a bijection of that seed: it
+    is still exact, but does not show its key and is not in the keys' order. Hashed codes never show their key.
+    """
 
     types: tuple[pa.DataType, ...]
     null_safe: tuple[bool, ...]
+    seed: int = 0
+    codes: Literal["plain", "salted"] = "plain"
 
     @property
     def exact(self) -> bool:
-        """Whether equal codes mean equal keys, and codes sort like keys."""
+        """Whether equal codes mean equal keys. Unless they are salted, such codes also sort like keys."""
         return len(self.types) <= 1 and not any(self.null_safe) and all(map(is_fixed_width, self.types))
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.int64) if self.exact else np.dtype(np.int32)
 
-    def encode(self, columns: Sequence[pa.Array], rows: int) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
+    def encode(self, columns: Sequence[pa.Array], rows: int) -> tuple[Codes, Mask | None]:
         """The codes [rows] of the keys, and a mask of the tuples that can match at all (None: all can).
 
         A tuple whose key has a NULL under `=` matches nothing; under `<=>` NULL is a value.
         """
-        valid: npt.NDArray[np.bool_] | None = None
+        valid: Mask | None = None
         for column, safe in zip(columns, self.null_safe, strict=True):
             if column.null_count and not safe:
                 ok = np.asarray(column.is_valid())
@@ -63,11 +78,29 @@ class KeyCodec:
         if not columns:
             return np.zeros(rows, np.int64), None
         if self.exact:
-            return ordered_int64(columns[0]), valid
-        hashed = hash_column(columns[0])
-        for column in columns[1:]:
-            hashed = mix64(hashed * GOLDEN ^ hash_column(column))
+            ordered = ordered_int64(columns[0])
+            return (ordered if self.codes == "plain" else self._salt.mix(ordered).view(np.int64)), valid
+        hashed = self._hashed(columns, CODE)
         return (hashed >> np.uint64(32)).astype(np.uint32).view(np.int32), valid
+
+    def ordered(self, codes: I64) -> I64:
+        """The values of `ordered_int64` that exact codes were made from."""
+        return codes if self.codes == "plain" else self._salt.unmix(codes.view(np.uint64)).view(np.int64)
+
+    def checks(self, columns: Sequence[pa.Array]) -> I64:
+        """A second hash of each key, of 64 bits, independent of its code: it tells keys apart that share a code."""
+        return self._hashed(columns, CHECK).view(np.int64)
+
+    @property
+    def _salt(self) -> Mixer:
+        return Mixer.of(self.seed, SALT)
+
+    def _hashed(self, columns: Sequence[pa.Array], purpose: int) -> U64:
+        mixer = Mixer.of(self.seed, purpose)
+        hashed = hash_column(columns[0], mixer)
+        for column in columns[1:]:
+            hashed = mixer.chain(hashed, hash_column(column, mixer))
+        return hashed
 
 
 def is_fixed_width(type_: pa.DataType) -> bool:
@@ -149,56 +182,38 @@ def mix64(values: npt.NDArray[Any]) -> U64:
     return x
 
 
-def hash_column(column: pa.Array) -> U64:
-    """A 64-bit hash of each value. NULL has a hash of its own. O(bytes)."""
+def hash_column(column: pa.Array, mixer: Mixer = PLAIN) -> U64:
+    """A 64-bit hash of each value, keyed by the mixer's seed. NULL has a hash of its own. O(bytes)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type) and column.type.byte_width < 16:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if is_fixed_width(column.type):
-        hashed = mix64(ordered_int64(column).view(np.uint64) + GOLDEN)
+        hashed = mixer.mix(ordered_int64(column))
     elif pa.types.is_decimal(column.type):
         width = column.type.byte_width // 8
         words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, width)
         words = words[column.offset : column.offset + len(column)]
-        hashed = mix64(words[:, 0] + GOLDEN)
+        hashed = mixer.mix(words[:, 0])
         for word in range(1, width):
-            hashed = mix64(hashed ^ words[:, word])
+            hashed = mixer.chain(hashed, words[:, word])
     elif column.type == pa.uint64():
-        hashed = mix64(np.asarray(pc.fill_null(column, 0)) + GOLDEN)
+        hashed = mixer.mix(np.asarray(pc.fill_null(column, 0)))
     else:
-        hashed = _hash_bytes(column.cast(pa.large_binary()))
+        hashed = _hash_bytes(column.cast(pa.large_binary()), mixer)
     if column.null_count:
-        hashed = np.where(np.asarray(column.is_null()), _NULL_HASH, hashed)
+        hashed = np.where(np.asarray(column.is_null()), mixer.null, hashed)
     return hashed
 
 
-def _hash_bytes(column: pa.LargeBinaryArray) -> U64:
-    """A hash of each byte string, eight bytes a step for all values at once. What exceeds 256 bytes is hashed value by
-    value."""
+def _hash_bytes(column: pa.LargeBinaryArray, mixer: Mixer) -> U64:
+    """A hash of each byte string."""
     rows = len(column)
     _, offsets_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[column.offset : column.offset + rows + 1]
     if rows == 0 or data_buffer is None:
-        return mix64(np.full(rows, GOLDEN, np.uint64))
+        return mixer.mix(np.zeros(rows, np.int64))
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + 8, np.uint8)
-    data[:-8] = np.frombuffer(data_buffer, np.uint8)[first:last]
-    words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    starts, lengths = offsets[:-1] - first, np.diff(offsets)
-    hashed = mix64(lengths.view(np.uint64) + GOLDEN)
-    for done in range(0, min(int(lengths.max()), _LONG_KEY_BYTES), 8):
-        rows_left = np.flatnonzero(lengths > done)
-        left = np.minimum(lengths[rows_left] - done, 8).astype(np.uint64)
-        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - left * np.uint64(8))
-        hashed[rows_left] = mix64(hashed[rows_left] * GOLDEN ^ (words[starts[rows_left] + done] & mask))
-    for row in np.flatnonzero(lengths > _LONG_KEY_BYTES):
-        tail = data[starts[row] + _LONG_KEY_BYTES : starts[row] + lengths[row]].tobytes()
-        hashed[row] ^= _hash_long(tail)
-    return hashed
-
-
-def _hash_long(tail: bytes) -> np.uint64:
-    from hashlib import blake2b
-
-    return np.uint64(int.from_bytes(blake2b(tail, digest_size=8).digest(), "little"))
+    data = np.zeros(last - first + WORD, np.uint8)
+    data[:-WORD] = np.frombuffer(data_buffer, np.uint8)[first:last]
+    return mixer.of_bytes(data, offsets[:-1] - first, np.diff(offsets))

@@ -116,7 +116,12 @@ def stored_here(table: RoutingTable, group: int, at: At, instance: int) -> npt.N
 
 
 def bucket_of(codes: Codes, buckets: int) -> I64:
-    """Hash bucket in [0, buckets) of each code: multiply-shift of the mixed code. O(n)."""
+    """Hash bucket in [0, buckets) of each code: multiply-shift of the mixed code. O(n).
+
+    No seed goes into it, so somebody may choose integer keys that all lie in one bucket. That is a matter of load, as a
+    hot key is: planners see it and move or split it. It costs no result, and nothing is quadratic in the keys of a
+    bucket. Codes that are hashes or salted depend on the checkpoint's seed already (kernels/hashing.py).
+    """
     mixed = mix64(codes.astype(np.int64).view(np.uint64) + GOLDEN) >> np.uint64(32)
     return ((mixed * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
 

@@ -83,8 +83,8 @@ class Driver:
     log: CommitLog = field(init=False)
     last: Commit | None = field(init=False)
     identity: Identity = field(init=False)
+    schemas: tuple[TupleSchema, ...] = field(init=False)
     _owner: Owner = field(init=False)
-    _schemas: tuple[TupleSchema, ...] = field(init=False)
     _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
     _start: Start = field(init=False)
@@ -95,12 +95,13 @@ class Driver:
     _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self._schemas = tuple_schemas(self.spec)
         self._started = self.settings.now()
         check_ours(self.folder)
         self._owner = Owner(self.folder)
         try:
-            self.identity = claim(self.folder, self.spec.fingerprint())
+            redact = self.settings.redact_keys
+            self.identity = claim(self.folder, {**self.spec.fingerprint(), "redact_keys": redact})
+            self.schemas = tuple_schemas(self.spec, self.identity.seed, "redacted" if redact else "shown")
             self.log = CommitLog(self.folder, self.identity.uuid, self.settings.durability)
             self._check_commits()
             self._start, self.last = self.log.begin()
@@ -181,7 +182,7 @@ class Driver:
         return Work(
             spec=self.spec,
             program=program,
-            schemas=self._schemas,
+            schemas=self.schemas,
             batch=batch,
             start=self._start.entry,
             trial=1,
@@ -193,7 +194,7 @@ class Driver:
             merge_budget=settings.merge_budget,
             pair_limit=settings.pair_limit,
             tracked=tracked,
-            sampling="codes" if tracked else "none",
+            sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
             redact=settings.redact_keys,
             step=settings.worker_step,
         )

@@ -32,7 +32,6 @@ from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder, MemoryFolder, open_folder
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 
 LateOutput = Callable[[pa.Table, str, int], None]
 """Called with (late rows, alias, batch number)."""
@@ -57,7 +56,7 @@ class LocalJoin:
         self._spec = spec
         self.schema = spec.schema
         self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
-        self._segments = Segments(folder, tuple_schemas(spec))
+        self._segments = Segments(folder, self._driver.schemas)
 
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None

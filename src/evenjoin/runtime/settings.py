@@ -29,6 +29,7 @@ from evenjoin.runtime.dispatch import suits
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
+from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.elastic import Scaling, elastic
 
@@ -235,6 +236,12 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
         raise SpecError(
             f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality between "
             f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, most, layout))}"
+        )
+    if asked.redact_keys and spec.ordered_codes and isinstance(chosen, Adsp):
+        others = [name for name in _suiting(spec, most, layout) if name != chosen.origin]
+        raise SpecError(
+            f"redact_keys=True with strategy {chosen.origin!r}: its tables name the keys between which it cuts the "
+            f"range of {spec.text}\n  use one of: {', '.join(others)}"
         )
     return chosen
 

@@ -86,6 +86,11 @@ class JoinSpec:
         return all(edge.drive == "equal" for edge in self.edges)
 
     @property
+    def ordered_codes(self) -> bool:
+        """Whether codes are compared by order, because a band drives an edge. Then a code is the key's own value."""
+        return any(edge.drive == "band" for edge in self.edges)
+
+    @property
     def reach(self) -> tuple[int | None, int | None]:
         """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0; None is no bound."""
         return self.edges[0].reach

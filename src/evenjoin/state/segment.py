@@ -39,6 +39,8 @@ from evenjoin.state.tuples import Tuples, TupleSchema
 MAX_PIECES = 16
 FAN = 4
 """Runs of a tier that are merged into one."""
+MOST_DIRTY = 1024
+"""Dirty codes that a run lists at most. Without malice a run has as many once it holds three million keys."""
 T = TypeVar("T")
 
 
@@ -54,7 +56,8 @@ class Run:
     file_bytes, crc   size and CRC-32 of the whole file
     mask              the name of a table: only the tuples that it stores on this instance are alive, because the others
                       have migrated away. None: all are alive
-    dirty             hashed codes that more than one key of the run share (instance/verify.py)
+    dirty             hashed codes that more than one key of the run share (instance/verify.py); None: there are more
+                      than MOST_DIRTY, too many to travel in receipts and commits, and whoever reads the run finds them
     """
 
     file: str
@@ -68,14 +71,14 @@ class Run:
     file_bytes: int
     crc: int
     mask: str | None = None
-    dirty: tuple[int, ...] = ()
+    dirty: tuple[int, ...] | None = ()
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Run:
-        return cls(**{**data, "dirty": tuple(data["dirty"])})
+        return cls(**{**data, "dirty": None if data["dirty"] is None else tuple(data["dirty"])})
 
 
 def cut(tuples: Tuples, width: int | None) -> list[tuple[int, Tuples]]:
@@ -105,9 +108,13 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int,
     crc = zlib.crc32(data)
     folder.write(name, data)
     return tuple(
-        Run(name, index, len(t), len(t), sub, *_span(t.times), t.batch.nbytes, data.size, crc, dirty=dirty)
+        Run(name, index, len(t), len(t), sub, *_span(t.times), t.batch.nbytes, data.size, crc, dirty=_listed(dirty))
         for index, (sub, t, dirty) in enumerate(runs)
     )
+
+
+def _listed(dirty: tuple[int, ...]) -> tuple[int, ...] | None:
+    return dirty if len(dirty) <= MOST_DIRTY else None
 
 
 def _write(sink: Any, columns: pa.Schema, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> None:

@@ -10,6 +10,9 @@ A column is *rebuilt* rather than stored when it equals the code (a plain intege
 event-time column itself): the state then holds each value once. With a hashed code the key's columns are kept,
 because equal hashes must be checked against the real keys.
 
+Where only equal codes can match, the exact codes of a join whose keys are redacted are salted (kernels/hashing.py): a
+rebuilt column takes the salt off again. The start of a window and a code that is compared by order are never salted.
+
 Invariant: a run's tuples are sorted by (code, time). `Tuples` are immutable; sorting or taking some makes new ones.
 Not here: files (segment.py), and which instance has which tuples (manifest.py).
 """
@@ -63,14 +66,17 @@ class TupleSchema:
         return self.run.append(pa.field(ROLE, pa.uint8(), nullable=False))
 
 
-def tuple_schemas(spec: JoinSpec) -> tuple[TupleSchema, ...]:
-    """By side, the columns of its tuples."""
-    return tuple(_tuple_schema(spec, number) for number in range(len(spec.sides)))
+def tuple_schemas(
+    spec: JoinSpec, seed: int = 0, keys: Literal["shown", "redacted"] = "shown"
+) -> tuple[TupleSchema, ...]:
+    """By side, the columns of its tuples. `seed` is the checkpoint's, and so is whether keys are redacted."""
+    return tuple(_tuple_schema(spec, number, seed, keys) for number in range(len(spec.sides)))
 
 
-def _tuple_schema(spec: JoinSpec, number: int) -> TupleSchema:
+def _tuple_schema(spec: JoinSpec, number: int, seed: int, shown: Literal["shown", "redacted"]) -> TupleSchema:
     side = spec.sides[number]
-    codec = KeyCodec(side.index.types, side.index.null_safe)
+    hidden = shown == "redacted" and spec.equal_codes and bool(side.index.exprs)
+    codec = KeyCodec(side.index.types, side.index.null_safe, seed, "salted" if hidden else "plain")
     keys = side.index.exprs
     types = {name: side.schema.field(name).type for name in side.columns}
     kept = list(side.payload)
@@ -144,6 +150,7 @@ class Tuples:
         if source is None:
             return pc.take(self.batch.column(name), pa.array(rows), boundscheck=False)
         if source == CODE:
-            return from_ordered_int64(np.take(self.codes, rows), self.schema.types[name])
+            ordered = self.schema.codec.ordered(np.take(self.codes, rows))
+            return from_ordered_int64(ordered, self.schema.types[name])
         assert self.times is not None
         return pc.take(pa.array(self.times), pa.array(rows), boundscheck=False).cast(self.schema.types[name])

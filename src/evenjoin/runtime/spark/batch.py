@@ -199,7 +199,7 @@ _OPEN: dict[Any, Segments] = {}
 
 def _segments(folder: Folder, work: Work) -> Segments:
     """The segments that this worker process has open. Its later tasks reuse them."""
-    key = repr(folder), work.spec.canonical, work.table.program
+    key = repr(folder), work.spec.canonical, work.table.program, *(schema.codec for schema in work.schemas)
     if key not in _OPEN:
         _OPEN[key] = Segments(folder, work.schemas)
     return _OPEN[key]

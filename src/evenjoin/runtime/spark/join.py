@@ -91,7 +91,8 @@ def join(
     merge_budget: stored tuples that an instance may rewrite per batch and side to keep its files few.
     pair_limit: candidate pairs that an instance looks at together; it bounds the memory that a hot key takes.
     track: heavy keys that each instance counts, where the strategy does not ask for more.
-    redact_keys: whether the names of heavy keys are kept out of reports, events and commits.
+    redact_keys: whether keys and their codes are kept out of everything but the segments: commits, tables, receipts,
+    reports, progress. It holds for the life of a checkpoint. Event times are shown all the same.
     durability: "fsync" forces the files of each commit to the disk before the batch counts as done, so that it survives
         a power cut; with "os" it survives the death of any process, and a power cut may cost the last seconds.
     hooks: for tests only: a clock, and functions called at the steps of a batch (`evenjoin.testing.Hooks`).
