@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from evenjoin.commit.identity import Identity, check_ours, claim
+from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.errors import EvenJoinError, ReceiptError, StateCorruptionError
@@ -85,8 +86,9 @@ class Driver:
         self._schemas = tuple_schemas(self.spec)
         self._started = self.settings.now()
         check_ours(self.folder)
-        self._owner = Owner(self.folder)
+        self._owner = Owner(self.folder, self.settings.now)  # before anything is deleted
         try:
+            collect_parts(self.folder)
             self.identity = claim(self.folder, self.spec.fingerprint())
             self.last = self.log.latest()
             self._check_commits()
@@ -106,6 +108,7 @@ class Driver:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
         if self.last is not None and self.last.batch >= batch:  # 1
             return self.last
+        self._owner.check()
         self._check_follows(batch)
         step("begin", batch)
         before, table = self.last, self.next_table()  # 2
@@ -126,6 +129,7 @@ class Driver:
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
+        self._owner.check()
         commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
         self.log.append(commit, [table, after])
         self.last, self._begun = commit, None
@@ -193,8 +197,9 @@ class Driver:
         now."""
         for attempt in ("as executed", "completed"):
             found: dict[int, Receipt] = {}
-            for name in self.folder.names(f"receipts/{work.batch}"):
-                receipt = Receipt.from_bytes(self.folder.load(f"receipts/{work.batch}/{name}").to_pybytes())
+            for file in self.folder.names(f"receipts/{work.batch}"):
+                name = f"receipts/{work.batch}/{file}"
+                receipt = Receipt.from_bytes(self.folder.load(name).to_pybytes(), name)
                 found.setdefault(receipt.instance, receipt)
             missing = [i for i in range(work.table.instances) if i not in found]
             if not missing:
