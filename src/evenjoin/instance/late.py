@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from evenjoin.errors import ReceiptError
 from evenjoin.state.files import Folder
 
 
@@ -30,11 +31,14 @@ def write_late(folder: Folder, late: Mapping[int, Sequence[pa.RecordBatch]], bat
 
 
 def late_rows(folder: Folder, files: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
-    """The late rows in these files, as one table for each side that has any."""
+    """The late rows in these files, as one table for each side that has any. ReceiptError if a file cannot be read."""
     by_side: dict[int, list[pa.Table]] = {}
     for name in files:
         side = int(name.rsplit("/", 1)[1].split("-")[0])
-        with pa.ipc.open_file(folder.load(name)) as reader:
-            by_side.setdefault(side, []).append(reader.read_all())
+        try:
+            with pa.ipc.open_file(folder.load(name)) as reader:
+                by_side.setdefault(side, []).append(reader.read_all())
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            raise ReceiptError(f"{name} of the checkpoint is missing or damaged; the batch will be replayed") from error
     for side, tables in sorted(by_side.items()):
         yield side, pa.concat_tables(tables)
