@@ -141,6 +141,30 @@ def test_what_a_crashed_start_left_does_not_lock_the_checkpoint(folder, clock):
     lease.check()
 
 
+def test_two_that_take_different_numbers_at_once_do_not_both_hold_the_lease(tmp_path, clock):
+    """The first was slow to create its number, so the second took the next one: whoever comes last sees the other and
+    gives up, with a lease that is fresh left in force."""
+    system = pafs._MockFileSystem()
+    plain = RemoteFolder(system, "ck")
+    take(plain, clock).renew()
+    text = plain.load("owner/1").to_pybytes()
+    plain.delete("owner/1")
+    slow = plain._write_part("owner/1", text)
+
+    class Overtaken:
+        def move(self, source, target):
+            system.move(source, target)
+            if target.endswith("owner/2"):
+                system.move(f"ck/{slow}", "ck/owner/1")
+
+        def __getattr__(self, name):
+            return getattr(system, name)
+
+    with pytest.raises(CheckpointInUseError, match="whose lease is good until"):
+        take(RemoteFolder(Overtaken(), "ck"), clock)
+    assert plain.names("owner") == ["1"]
+
+
 def test_a_damaged_lease_is_named(folder, clock):
     """With what to do, because nobody can tell whether a query runs."""
     take(folder, clock)

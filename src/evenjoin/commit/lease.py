@@ -10,8 +10,9 @@ The file's name is the fencing number. The greatest number is the lease in force
     release   `until` becomes 0
 
 * While a holder renews, nobody else takes the lease: so nobody deletes files that its tasks are writing.
-* Numbers only grow, also over crashes: `create` gives a number to one driver, and the greatest file is never deleted.
-  If two drivers take two numbers at once, the greater one holds the lease, because each looks again after creating.
+* `create` gives a number to one driver. If two drivers take two numbers at once, at most one holds the lease: each
+  looks again after creating, and gives up if it sees another new number. Whoever looks last sees the other.
+* Numbers only grow, also over crashes, because the file of a lease is only deleted when there is a greater one.
 * A holder that died is followed by the next one LEASE_SECONDS later at the latest. One that stood still goes on if
   nobody came in the meantime.
 
@@ -106,7 +107,8 @@ class Lease:
         else:
             raise self._refused(None)
         numbers = _numbers(self._folder)
-        if max(numbers, default=0) > number:
+        if any(other >= first and other != number for other in numbers):
+            self._folder.delete(f"{LEASES}/{number}")
             raise self._refused(in_force(self._folder))
         with suppress(OSError):  # they are in nobody's way
             for old in [n for n in numbers if n < number]:

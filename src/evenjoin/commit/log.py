@@ -10,7 +10,7 @@ verdict and the table to use next.
       segments/<batch>/  runs sealed in that batch
       receipts/<batch>/  what the instances of the batch under way report; late/<batch>/ its late rows
       spark/             Spark's own checkpoint: the offsets of every batch
-      owner.lock         held by the running query (owner.py)
+      owner.lock         held by the running query; on stores without locks owner/<number>, its lease (owner.py)
 
 Guarantee: tables and segments are read only if a commit names them. So whatever a crash leaves behind is garbage, never
 state. A file that is damaged or missing raises a StateCorruptionError.
