@@ -37,6 +37,12 @@ class Owner:
         self._lock = Lock(folder.root) if isinstance(folder, LocalFolder) else None
         self._lease = Lease(folder, now) if isinstance(folder, RemoteFolder) else None
 
+    @property
+    def sure(self) -> bool:
+        """Whether only this process can end the hold, so that there is nothing to check. A lock is sure, except in a
+        forked child; a lease is not."""
+        return self._lease is None and os.getpid() == self._process
+
     def check(self) -> None:
         """CheckpointInUseError if this process does not hold the checkpoint any more."""
         if os.getpid() != self._process:

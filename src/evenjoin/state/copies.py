@@ -52,7 +52,11 @@ class Copies:
 
     def load(self, name: str) -> pa.Buffer:
         """A copy, mapped. FileNotFoundError if there is none."""
-        return mapped(str(self._path(name)))
+        path = str(self._path(name))
+        if os.path.getsize(path) == 0:
+            return pa.py_buffer(b"")
+        with pa.memory_map(path) as mapped:
+            return mapped.read_buffer()
 
     def keep(self, name: str, stream: IO[bytes] | Any) -> None:
         """Copy what the stream gives."""
@@ -94,11 +98,3 @@ def private_folder() -> Path:
             "belongs to this user and that nobody else may enter; remove it, or set TMPDIR to another folder"
         )
     return folder
-
-
-def mapped(path: str) -> pa.Buffer:
-    """A file's bytes, mapped into memory."""
-    if os.path.getsize(path) == 0:
-        return pa.py_buffer(b"")
-    with pa.memory_map(path) as file:
-        return file.read_buffer()

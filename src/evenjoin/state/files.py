@@ -34,7 +34,6 @@ from typing import Literal, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from evenjoin.state.copies import mapped
 from evenjoin.state.exclusive import conditional
 from evenjoin.state.remote import PART, RemoteFolder
 from evenjoin.state.trouble import told
@@ -76,7 +75,11 @@ class LocalFolder:
 
     @told("read")
     def load(self, name: str) -> pa.Buffer:
-        return mapped(self._path(name))
+        path = self._path(name)
+        if os.path.getsize(path) == 0:
+            return pa.py_buffer(b"")
+        with pa.memory_map(path) as mapped:
+            return mapped.read_buffer()
 
     def reload(self, name: str) -> pa.Buffer:
         return self.load(name)

@@ -29,7 +29,7 @@ def told(verb: Verb) -> Callable[[F], F]:
 
     def wrap(method: F) -> F:
         @functools.wraps(method)
-        def call(self: Any, name: str, *rest: Any) -> Any:
+        def _call(self: Any, name: str, *rest: Any) -> Any:
             try:
                 return method(self, name, *rest)
             except OSError as error:
@@ -37,7 +37,7 @@ def told(verb: Verb) -> Callable[[F], F]:
                     raise
                 raise trouble(verb, name, str(self.root), error) from error
 
-        return cast(F, call)
+        return cast(F, _call)
 
     return wrap
 
