@@ -7,7 +7,8 @@
     ├── CheckpointError
     │   ├── CheckpointMismatchError   the checkpoint belongs to another join, or has another format
     │   ├── CheckpointInUseError      another query holds the checkpoint
-    │   └── StateCorruptionError      a file of the checkpoint is damaged or missing; names the file
+    │   ├── StateCorruptionError      a file of the checkpoint is damaged or missing; names the file
+    │   └── StorageError              a file of the checkpoint cannot be read or written; an OSError too
     └── ReceiptError             a batch's tasks did not all report; the batch is replayed
         └── EvaluationError      a batch was read more than once, and not with the same rows each time
 
@@ -69,8 +70,12 @@ class StateCorruptionError(CheckpointError):
     """A file of the checkpoint (a segment, a table, a commit) is damaged or missing. The message names it."""
 
 
+class StorageError(CheckpointError, OSError):
+    """The file system refuses to read or write a file of the checkpoint: a full disk, a folder without permission."""
+
+
 class ReceiptError(EvenJoinError):
-    """Not every join instance left a receipt for the batch."""
+    """Not every join instance left a receipt for the batch that can be read."""
 
 
 class EvaluationError(ReceiptError):

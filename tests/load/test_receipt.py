@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from evenjoin.errors import ReceiptError
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import HeavyKey, Receipt
 from evenjoin.load.report import InstanceLoad, LoadReport, fold, sampled
@@ -42,6 +43,17 @@ def test_round_trip():
     )
     assert Receipt.from_bytes(full.to_bytes()) == full
     assert Receipt.from_bytes(receipt(0).to_bytes()) == receipt(0)
+
+
+@pytest.mark.parametrize("place", [0, 4, 8, 9, 60, -1])
+def test_a_damaged_receipt_is_never_believed(place):
+    """Whichever byte is changed or lost, the file is named: a count or a run that is wrong would go into the commit."""
+    good = bytearray(receipt(1).to_bytes())
+    changed = good.copy()
+    changed[place] ^= 1
+    for bad in (bytes(changed), bytes(good[:place]), b""):
+        with pytest.raises(ReceiptError, match="receipts/9/1-x of the checkpoint is damaged; the batch will be replay"):
+            Receipt.from_bytes(bad, "receipts/9/1-x")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from evenjoin.state.files import CACHE_SECONDS, Folder, LocalFolder, MemoryFolder, RemoteFolder, open_folder
+from evenjoin.state.copies import CACHE_SECONDS
+from evenjoin.state.files import Folder, LocalFolder, MemoryFolder, open_folder
+from evenjoin.state.remote import RemoteFolder
 
 
 @pytest.fixture(params=["memory", "local", "remote on a disk", "remote below a prefix", "remote in memory"])
@@ -158,7 +160,7 @@ def test_remote_segments_are_copied_once_and_not_kept_for_ever(tmp_path, monkeyp
         folder.load(name)
     system.delete_file("ck/s/0.arrow")
     assert folder.load("s/0.arrow").to_pybytes() == b"x"
-    (cache,) = tmp_path.iterdir()
+    (cache,) = tmp_path.glob("evenjoin-*/*")
     assert len(list(cache.iterdir())) == 200
     long_ago = time.time() - CACHE_SECONDS - 1
     for copy in cache.iterdir():

@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evenjoin.commit.lease import LEASES
 from evenjoin.commit.log import CommitLog, checked, read_checked
 from evenjoin.commit.owner import LOCK
 from evenjoin.errors import CheckpointMismatchError, StateCorruptionError
@@ -72,7 +73,7 @@ def claim(folder: Folder, fingerprint: Mapping[str, object], drawn: Identity | N
 
 def check_ours(folder: Folder) -> None:
     """Refuse a folder that is neither a checkpoint nor empty. To be asked before anything is written into it."""
-    there = [name for name in folder.names("") if not name.startswith(".") and name != LOCK]
+    there = [name for name in folder.names("") if not name.startswith(".") and name not in (LOCK, LEASES)]
     if not there or NAME in there:
         return
     if folder.names("commits") and folder.names("tables"):

@@ -20,7 +20,7 @@ still runs finds the number of its next entry taken, and stops: of two drivers o
       segments/<batch>/  runs sealed in that batch
       receipts/<batch>/  what the instances of the batch under way report; late/<batch>/ its late rows
       spark/             Spark's own checkpoint: the offsets of every batch
-      owner.lock         held by the running query (owner.py)
+      owner.lock         held by the running query; on stores without locks owner/<number>, its lease (owner.py)
 
 Guarantee: tables and segments are read only if a commit names them. So whatever a crash leaves behind is garbage, never
 state. A file that is damaged or missing raises a StateCorruptionError.

@@ -3,6 +3,7 @@
 A receipt is written when the instance's last result has been handed over. So a missing receipt means that nobody took
 all of the instance's results.
 
+The file is a line with the CRC-32 of the rest, then JSON: a damaged one is noticed and replayed, never believed.
 Which receipts may become a commit is decided by their *books* (`balance`).
 
 Spark may run any part of a batch more than once: a task is retried or runs twice at the same time, files of a shuffle
@@ -35,6 +36,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,11 +124,16 @@ class Receipt:
             data[name] = [[*place, [run.to_json() for run in runs]] for place, runs in data[name].items()]
         for name in ("heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
-        return json.dumps(data).encode()
+        body = json.dumps(data).encode()
+        return b"%08x\n%s" % (zlib.crc32(body), body)
 
     @classmethod
-    def from_bytes(cls, text: bytes) -> Receipt:
-        data = json.loads(text)
+    def from_bytes(cls, text: bytes, name: str = "a receipt") -> Receipt:
+        """The receipt in a file of this name. ReceiptError if it is damaged."""
+        mark, _, body = text.partition(b"\n")
+        if mark != b"%08x" % zlib.crc32(body):
+            raise ReceiptError(f"{name} of the checkpoint is damaged; the batch will be replayed")
+        data = json.loads(body)
         for name in ("sealed", "merged"):
             data[name] = {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
         data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))

@@ -32,6 +32,7 @@ from itertools import islice
 from typing import Protocol
 
 from evenjoin.commit.identity import Identity, check_ours, claim
+from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, StateCorruptionError
@@ -97,8 +98,9 @@ class Driver:
     def __post_init__(self) -> None:
         self._started = self.settings.now()
         check_ours(self.folder)
-        self._owner = Owner(self.folder)
+        self._owner = Owner(self.folder, self.settings.now)  # before anything is deleted
         try:
+            collect_parts(self.folder)
             redact = self.settings.redact_keys
             self.identity = claim(self.folder, {**self.spec.fingerprint(), "redact_keys": redact})
             self.schemas = tuple_schemas(self.spec, self.identity.seed, "redacted" if redact else "shown")
@@ -122,6 +124,7 @@ class Driver:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
         if self.last is not None and self.last.batch >= batch:  # 1
             return self.last
+        self._check_held()
         self._check_follows(batch)
         step("begin", batch)
         before, table = self.last, self.next_table()  # 2
@@ -139,6 +142,7 @@ class Driver:
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
+        self._check_held()
         duration_ms = round((time.perf_counter() - started) * 1000, 3)
         previous = before.entry if before else None
         commit = replace(commit, duration_ms=duration_ms, entry=self._entry + 1, previous=previous)
@@ -225,6 +229,7 @@ class Driver:
         folder = f"receipts/{work.batch}/{work.mark}"
         books = balance(self.folder.names(folder), work.table.instances)
         if books.missing:
+            self._check_held()  # whoever took the checkpoint over has deleted them
             runtime.complete(work, watermark, books.missing)
             books = balance(self.folder.names(folder), work.table.instances)
         if books.missing:
@@ -240,7 +245,7 @@ class Driver:
         return [self._receipt(f"{folder}/{books.chosen[i]}") for i in range(work.table.instances)]
 
     def _receipt(self, name: str) -> Receipt:
-        return Receipt.from_bytes(self.folder.load(name).to_pybytes())
+        return Receipt.from_bytes(self.folder.load(name).to_pybytes(), name)
 
     def _check_named(self, commit: Commit) -> None:
         """Refuse a commit that names a new segment which is not there."""
@@ -250,6 +255,11 @@ class Driver:
         if lost:
             self.log.check_last(self._entry)
             raise ReceiptError(f"segment {folder}/{lost[0]} was sealed and is gone; the batch will be replayed")
+
+    def _check_held(self) -> None:
+        """Refuse to go on if another driver has taken the checkpoint over."""
+        if not self._owner.sure:
+            self._owner.check()
 
     def _check_commits(self) -> None:
         """Refuse a checkpoint whose commits were lost. A crash leaves the files of one batch without a commit, never

@@ -1,20 +1,24 @@
 """A checkpoint's folder: the few operations on files the engine needs, in memory, on local disks and on pyarrow.fs.
 
+The folders of pyarrow.fs (object stores, HDFS) are in remote.py.
+
 Contract of every folder:
 
 * `write` makes the whole file appear, or none. A reader never sees half of it. It replaces an old file of that name.
 * `create` does the same, but refuses (it returns False) when the name is taken.
 * `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible. A missing file raises
-  FileNotFoundError.
+  FileNotFoundError. `reload` does the same, but reads the file itself where `load` may read a copy of it.
 * `names` lists what is directly in a folder, sorted; a missing folder is empty. Deleting what is missing does nothing.
 * `sync` returns when the files, and their names in the folders above them, would survive a power cut.
+* `parts` lists unfinished files: those that are being written, and those that a crash left. `names` hides them.
 * Names are relative and use `/`. Folders need not be made first.
+* What the file system refuses is a StorageError that names the file (trouble.py).
 
 Contract of every caller: a `.arrow` file is never replaced, because its name says which attempt wrote it. So a copy of
 it may be cached.
 
-Not guaranteed: on object stores `create` first looks and then writes. Two drivers that commit the same batch of one
-checkpoint in the same instant may both believe that they did. On local disks commit/owner.py keeps the second one out.
+Not guaranteed: that `create` is exclusive for a driver which stood still for longer than its lease, on a store without
+conditional requests (remote.py).
 `write` on a local disk is not forced to the disk before it returns, and neither is the name of what `create` makes:
 that takes `sync`.
 """
@@ -23,25 +27,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
-import time
 import uuid
-import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from evenjoin.state.exclusive import conditional
+from evenjoin.state.remote import PART, RemoteFolder
+from evenjoin.state.trouble import told
+
 SYNCED_AT_ONCE = 8
 """Files that are forced to the disk at the same time."""
-CACHE_SECONDS = 24 * 3600
-"""A local copy of a remote segment is dropped this long after it was made. Whoever still needs it copies it again."""
 
 
 @runtime_checkable
@@ -49,9 +51,11 @@ class Folder(Protocol):
     """What the engine asks of a folder. The contract is at the top of this file."""
 
     def load(self, name: str) -> pa.Buffer: ...
+    def reload(self, name: str) -> pa.Buffer: ...
     def write(self, name: str, data: bytes | pa.Buffer) -> None: ...
     def create(self, name: str, data: bytes) -> bool: ...
     def names(self, folder: str) -> list[str]: ...
+    def parts(self, folder: str, reach: Literal["here", "below"] = "below") -> list[str]: ...
     def delete(self, name: str) -> None: ...
     def delete_folder(self, folder: str) -> None: ...
     def sync(self, names: Iterable[str]) -> None: ...
@@ -66,8 +70,9 @@ def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
         return LocalFolder(os.path.abspath(text))
     if text.startswith("file:"):
         return LocalFolder("/" + text[len("file:") :].lstrip("/"))
-    filesystem, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
-    return RemoteFolder(filesystem, path)
+    uri = text.replace("s3a://", "s3://", 1)
+    filesystem, path = pafs.FileSystem.from_uri(uri)
+    return RemoteFolder(filesystem, path, conditional(uri))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class LocalFolder:
 
     root: str
 
+    @told("read")
     def load(self, name: str) -> pa.Buffer:
         path = self._path(name)
         if os.path.getsize(path) == 0:
@@ -83,10 +89,15 @@ class LocalFolder:
         with pa.memory_map(path) as mapped:
             return mapped.read_buffer()
 
+    def reload(self, name: str) -> pa.Buffer:
+        return self.load(name)
+
+    @told("write")
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         part = self._write_part(name, data)
         os.replace(part, self._path(name))
 
+    @told("write")
     def create(self, name: str, data: bytes) -> bool:
         part = self._write_part(name, data, sync="fsync")
         try:
@@ -97,12 +108,23 @@ class LocalFolder:
         finally:
             os.unlink(part)
 
+    @told("list")
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(n for n in os.listdir(self._path(folder)) if not n.endswith(".part"))
         except FileNotFoundError:
             return []
 
+    @told("list")
+    def parts(self, folder: str, reach: Literal["here", "below"] = "below") -> list[str]:
+        found = []
+        for path, folders, names in os.walk(self._path(folder)):
+            found += [os.path.relpath(os.path.join(path, name), self.root) for name in names if PART.search(name)]
+            if reach == "here":
+                folders.clear()
+        return sorted(found)
+
+    @told("delete")
     def delete(self, name: str) -> None:
         Path(self._path(name)).unlink(missing_ok=True)
 
@@ -167,6 +189,9 @@ class MemoryFolder:
         except KeyError:
             raise FileNotFoundError(name) from None
 
+    def reload(self, name: str) -> pa.Buffer:
+        return self.load(name)
+
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         self.files[name] = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
 
@@ -181,6 +206,9 @@ class MemoryFolder:
         start = f"{folder.rstrip('/')}/" if folder else ""
         return sorted({n[len(start) :].split("/")[0] for n in self.files if n.startswith(start)})
 
+    def parts(self, folder: str, reach: Literal["here", "below"] = "below") -> list[str]:
+        return []
+
     def delete(self, name: str) -> None:
         self.files.pop(name, None)
 
@@ -190,79 +218,3 @@ class MemoryFolder:
 
     def sync(self, names: Iterable[str]) -> None:
         """Nothing here survives the process anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFolder:
-    """A folder on a pyarrow file system. A segment is copied to this machine's disk once, and mapped from there."""
-
-    filesystem: pafs.FileSystem
-    root: str
-
-    def load(self, name: str) -> pa.Buffer:
-        if not name.endswith(".arrow"):
-            with self.filesystem.open_input_stream(self._path(name)) as stream:
-                return pa.py_buffer(stream.read())
-        cached = self._cache() / name.replace("/", "-")
-        copies = LocalFolder(str(cached.parent))
-        try:
-            return copies.load(cached.name)
-        except FileNotFoundError:
-            self._copy(name, cached)
-            return copies.load(cached.name)
-
-    def _copy(self, name: str, cached: Path) -> None:
-        part = cached.with_suffix(f".{uuid.uuid4().hex}.part")
-        try:
-            with self.filesystem.open_input_stream(self._path(name)) as stream, open(part, "xb") as out:
-                shutil.copyfileobj(stream, out, 1 << 22)
-            os.replace(part, cached)
-        finally:
-            part.unlink(missing_ok=True)
-        if zlib.crc32(name.encode()) % 32 == 0:  # for one copy in 32: listing a folder costs time
-            old = time.time() - CACHE_SECONDS
-            for copy in cached.parent.iterdir():
-                with suppress(FileNotFoundError):  # another process removes old copies too
-                    if copy.stat().st_mtime < old:
-                        copy.unlink()
-
-    def write(self, name: str, data: bytes | pa.Buffer) -> None:
-        path = self._path(name)
-        self.filesystem.create_dir(os.path.dirname(path), recursive=True)
-        part = f"{path}.{uuid.uuid4().hex}.part"
-        with self.filesystem.open_output_stream(part) as out:
-            out.write(data)
-        self.filesystem.move(part, path)
-
-    def create(self, name: str, data: bytes) -> bool:
-        if self.filesystem.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
-            return False
-        self.write(name, data)
-        return True
-
-    def names(self, folder: str) -> list[str]:
-        selector = pafs.FileSelector(self._path(folder), allow_not_found=True)
-        found = (info.base_name for info in self.filesystem.get_file_info(selector))
-        return sorted(n for n in found if not n.endswith(".part"))
-
-    def delete(self, name: str) -> None:
-        (self._cache() / name.replace("/", "-")).unlink(missing_ok=True)
-        if self.filesystem.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
-            self.filesystem.delete_file(self._path(name))
-
-    def delete_folder(self, folder: str) -> None:
-        if self.filesystem.get_file_info(self._path(folder)).type != pafs.FileType.NotFound:
-            self.filesystem.delete_dir(self._path(folder))
-
-    def sync(self, names: Iterable[str]) -> None:
-        """An object store has a file for good when it says that it was written."""
-
-    def _path(self, name: str) -> str:
-        return f"{self.root}/{name}" if name else self.root
-
-    def _cache(self) -> Path:
-        """The folder on this machine that holds copies of the checkpoint's segments."""
-        mark = f"{self.filesystem.type_name}:{self.root}"
-        cache = Path(tempfile.gettempdir()) / f"evenjoin-cache-{zlib.crc32(mark.encode()):08x}"
-        cache.mkdir(exist_ok=True)
-        return cache

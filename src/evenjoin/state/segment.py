@@ -189,14 +189,20 @@ class Segments:
     def _verified(self, run: Run) -> pa.ipc.RecordBatchFileReader:
         try:
             data = self._folder.load(run.file)
+            if not _intact(data, run):
+                data = self._folder.reload(run.file)  # what was damaged may be this machine's copy
         except FileNotFoundError:
             raise StateCorruptionError(
                 f"segment {run.file} is missing: the checkpoint's folder was changed from outside; "
                 "restore the file or start with a new checkpoint"
             ) from None
-        if data.size != run.file_bytes or zlib.crc32(data) != run.crc:
+        if not _intact(data, run):
             raise StateCorruptionError(
                 f"segment {run.file} is damaged ({data.size} bytes, expected {run.file_bytes} with CRC {run.crc:08x}); "
                 "restore it from a copy or start with a new checkpoint"
             )
         return pa.ipc.open_file(data)
+
+
+def _intact(data: pa.Buffer, run: Run) -> bool:
+    return bool(data.size == run.file_bytes and zlib.crc32(data) == run.crc)
