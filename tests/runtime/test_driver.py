@@ -35,6 +35,7 @@ class Receipts:
     unread: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
     calls: list = field(default_factory=list)
+    read: dict = field(default_factory=dict)
 
     def execute(self, work, watermark):
         self.calls.append(("execute", work.batch, work.table.instances))
@@ -50,6 +51,9 @@ class Receipts:
 
     def late(self, files, batch):
         self.calls.append(("late", tuple(files)))
+
+    def offsets(self, batch):
+        return self.read.get(batch, "")
 
     def _leave(self, work, instances):
         for i in instances:

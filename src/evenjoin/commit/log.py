@@ -57,6 +57,7 @@ class Commit:
                         gets a new table; one that asks for the same goes on with the table that planning arrived at
     migration           the migration made before this batch, if any
     verdict             the decision on `next_table`, and its grounds
+    offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
     """
 
     batch: int
@@ -70,6 +71,7 @@ class Commit:
     migration: Migration | None = None
     totals: Totals = field(default_factory=Totals)
     verdict: Verdict | None = None
+    offsets: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,6 +86,7 @@ class Commit:
             "migration": asdict(self.migration) if self.migration else None,
             "totals": asdict(self.totals),
             "verdict": asdict(self.verdict) if self.verdict else None,
+            "offsets": self.offsets,
         }
 
     @classmethod

@@ -1,6 +1,6 @@
 """The loop: what happens to one batch, from its arrival to its commit.
 
-    1  already committed?  then it is done
+    1  does its number stand for the same data as ever?  already committed?  then it is done
     2  start from the last commit
     3  it named a new table?  migrate
     4  dispatch, join, sink                       (the runtime's part)
@@ -29,6 +29,7 @@ from typing import Protocol
 from evenjoin.commit.identity import Identity, check_ours, claim
 from evenjoin.commit.log import Commit, CommitLog, Watermark
 from evenjoin.commit.owner import Owner
+from evenjoin.commit.position import check_position
 from evenjoin.errors import EvenJoinError, ReceiptError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
@@ -60,6 +61,9 @@ class Runtime(Protocol):
 
     def late(self, files: Sequence[str], batch: int) -> None:
         """Deliver the late rows in these files to the user's side output."""
+
+    def offsets(self, batch: int) -> str:
+        """A digest of all that the source has read up to and including a batch; "" if the caller answers for that."""
 
 
 @dataclass(slots=True)
@@ -104,9 +108,11 @@ class Driver:
         step, started = self.settings.step or _no_step, time.perf_counter()
         if self._closed:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
-        if self.last is not None and self.last.batch >= batch:  # 1
+        check_position(self.log, self.last, batch, runtime.offsets)  # 1
+        if self.last is not None and self.last.batch >= batch:
             return self.last
         self._check_follows(batch)
+        offsets = runtime.offsets(batch)
         step("begin", batch)
         before, table = self.last, self.next_table()  # 2
         manifest, mark = (before.manifest, before.watermark) if before else (Manifest(), Watermark())
@@ -126,7 +132,8 @@ class Driver:
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
-        commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
+        duration_ms = round((time.perf_counter() - started) * 1000, 3)
+        commit = replace(commit, duration_ms=duration_ms, offsets=offsets)
         self.log.append(commit, [table, after])
         self.last, self._begun = commit, None
         step("committed", batch)

@@ -166,6 +166,9 @@ class _Batch:
         for side, rows in late_rows(self._folder, files):
             self._join.deliver_late(rows, side, batch)
 
+    def offsets(self, batch: int) -> str:
+        return ""
+
 
 def new_attempt() -> str:
     """A new name for one execution of an instance. It is part of the names of the files written."""

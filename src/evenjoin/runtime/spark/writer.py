@@ -20,6 +20,7 @@ from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.runtime.spark.batch import Sink, SparkBatch
 from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
 from evenjoin.runtime.spark.sinks import make_sink
@@ -144,11 +145,12 @@ class _Batches:
     def __init__(self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any) -> None:
         self._driver, self._slots, self._schema = driver, slots, schema
         self._sink, self._late = sink, late
+        self._offsets = Offsets(driver.folder)
         self.error: EvenJoinError | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
-            runtime = SparkBatch(frame, self._slots, self._schema, self._driver.folder, self._sink, self._late)
+            runtime = SparkBatch(frame, self._slots, self._schema, self._offsets, self._sink, self._late)
             self._driver.run(batch, runtime)
         except EvenJoinError as error:
             self.error = error
