@@ -8,6 +8,8 @@ Contract of every folder:
   FileNotFoundError.
 * `names` lists what is directly in a folder, sorted; a missing folder is empty. Deleting what is missing does nothing.
 * Names are relative and use `/`. Folders need not be made first.
+* Deleting stays inside the folder. On a local disk it does not follow a symbolic link, wherever on the way that is; the
+  folder itself may be one.
 
 Contract of every caller: a `.arrow` file is never replaced, because its name says which attempt wrote it. So a copy of
 it may be cached.
@@ -33,6 +35,8 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+from evenjoin.errors import StateCorruptionError
 
 CACHE_SECONDS = 24 * 3600
 """A local copy of a remote segment is dropped this long after it was made. Whoever still needs it copies it again."""
@@ -97,10 +101,23 @@ class LocalFolder:
             return []
 
     def delete(self, name: str) -> None:
+        self._check_inside(os.path.dirname(name))
         Path(self._path(name)).unlink(missing_ok=True)
 
     def delete_folder(self, folder: str) -> None:
+        self._check_inside(folder)
         shutil.rmtree(self._path(folder), ignore_errors=True)
+
+    def _check_inside(self, folder: str) -> None:
+        """Refuse to delete in a folder that a symbolic link leads to: what is there is somebody else's."""
+        path = self.root
+        for part in folder.split("/"):
+            path = os.path.join(path, part)
+            if part == ".." or os.path.islink(path):
+                raise StateCorruptionError(
+                    f"{path} leads out of {self.root}: nothing is deleted there. A checkpoint may be moved or linked as "
+                    "a whole only; put the folder itself there"
+                )
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)

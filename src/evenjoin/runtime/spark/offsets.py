@@ -2,7 +2,8 @@
 
 Spark numbers the batches, and remembers in `spark/` what each of them reads:
 
-    spark/offsets/<batch>    a version, a line with the time and settings, and a line for each source: how far it is read
+    spark/offsets/<batch>    a version, a line with the time and settings, and a line for each source: how far the batch
+                             reads it
     spark/sources/<i>/<n>    a file source: the files of log offset n. Every tenth or so is called <n>.compact instead
                              and holds the files of all log offsets up to n
     spark/sources/<i>/0      another source, such as rate or kafka: where it began
