@@ -73,11 +73,11 @@ def claim(folder: Folder, fingerprint: Mapping[str, object], drawn: Identity | N
 def check_ours(folder: Folder) -> None:
     """Refuse a folder that is neither a checkpoint nor empty. To be asked before anything is written into it."""
     there = [name for name in folder.names("") if not name.startswith(".") and name != LOCK]
-    linked = [n for n in there if isinstance(folder, LocalFolder) and os.path.islink(os.path.join(folder.root, n))]
+    linked = [name for name in there if isinstance(folder, LocalFolder) and os.path.islink(f"{folder.root}/{name}")]
     if linked:
         raise CheckpointMismatchError(
-            f"{linked[0]} of the checkpoint is a symbolic link, and nothing is deleted behind one: put the folder itself "
-            "there (the checkpoint as a whole may be a link)"
+            f"{linked[0]} of the checkpoint is a symbolic link, and nothing is deleted behind one: put the folder "
+            "itself there (the checkpoint as a whole may be a link)"
         )
     if not there or NAME in there:
         return

@@ -115,8 +115,8 @@ class LocalFolder:
             path = os.path.join(path, part)
             if part == ".." or os.path.islink(path):
                 raise StateCorruptionError(
-                    f"{path} leads out of {self.root}: nothing is deleted there. A checkpoint may be moved or linked as "
-                    "a whole only; put the folder itself there"
+                    f"{path} leads out of {self.root}, so nothing is deleted there: put the folder itself in that "
+                    "place (a checkpoint may be linked as a whole only)"
                 )
 
     def _path(self, name: str) -> str:
