@@ -151,5 +151,5 @@ def test_damaged_or_missing_offsets_are_named(text):
     made = MemoryFolder()
     if text is not None:
         made.write("spark/offsets/0", text)
-    with pytest.raises(StateCorruptionError, match="spark/offsets/0 .*restore spark/"):
+    with pytest.raises(StateCorruptionError, match=r"spark/offsets/0 .*restore spark/"):
         Offsets(made).digest(0)
