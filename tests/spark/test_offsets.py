@@ -69,6 +69,25 @@ def test_a_digest_is_what_was_read_and_nothing_else(compacted, spark, tmp_path):
     assert [old == new for old, new in zip(compacted, modified, strict=True)] == [True] * 3 + [False] * 3
 
 
+def test_a_batch_costs_what_is_new(compacted, tmp_path):
+    """A driver asks for the batch that comes and for the one before. After its first batch that loads the offsets and
+    the new part of the log, and neither old parts nor old offsets."""
+    loaded = []
+
+    class Watched(LocalFolder):
+        def load(self, name):
+            loaded.append(name.removeprefix("spark/"))
+            return super().load(name)
+
+    offsets = Offsets(Watched(str(tmp_path / "ck")))
+    found = [(offsets.digest(3), offsets.digest(2))]
+    loaded.clear()
+    found += [(offsets.digest(batch), offsets.digest(batch - 1)) for batch in (4, 5)]
+    assert found == [(compacted[batch], compacted[batch - 1]) for batch in (3, 4, 5)]
+    assert [name for name in loaded if name.startswith("offsets/")] == ["offsets/4", "offsets/5"]
+    assert set(loaded) <= {"offsets/4", "offsets/5", "sources/0/3", "sources/0/4", "sources/0/5", "sources/0/5.compact"}
+
+
 def test_a_batch_may_cover_several_log_offsets(spark, tmp_path):
     """A crash after Spark wrote its list of files, and before it planned the batch: the next batch has those files and
     new ones, and its digest stands for all of them."""

@@ -10,8 +10,8 @@ left out or joined, what the source says now is compared with what the commit sa
 If not, the source's part of the checkpoint was deleted, rolled back or replaced. Then its batches hold rows that were
 never joined under numbers that were, or the other way round; to go on would lose or repeat results without a word.
 
-Not checked: a runtime that gives no digest (""). The embedded engine's caller brings the rows and their numbers, and
-answers for both.
+Not for a runtime that gives no digest (""): the embedded engine's caller brings the rows and their numbers, and answers
+for both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ADVICE = (
 def check_position(log: CommitLog, last: Commit | None, batch: int, offsets: Callable[[int], str]) -> None:
     """StateCorruptionError if this batch does not hold what its number stands for. `last` is the last commit."""
     if last is None:
-        if batch > 0 and offsets(batch):
+        if batch > 0:
             raise StateCorruptionError(
                 f"commits/ of the checkpoint is empty, but Spark goes on with batch {batch}: restore the commits, or "
                 "start with a new checkpoint"
@@ -39,15 +39,12 @@ def check_position(log: CommitLog, last: Commit | None, batch: int, offsets: Cal
     if batch > last.batch + 1:
         return  # a commit is missing: the driver says so
     at = min(batch, last.batch)
-    now = offsets(at)
-    if not now:
-        return
     if at != last.batch and at not in log.batches():
         raise StateCorruptionError(
             f"Spark starts again with batch {at}, but batch {last.batch} is committed, and only the last "
             f"{KEEP_COMMITS} commits are kept to compare with: {ADVICE}"
         )
-    if now != (last if at == last.batch else log.read(at)).offsets:
+    if offsets(at) != (last if at == last.batch else log.read(at)).offsets:
         raise StateCorruptionError(
             f"batch {at} held other data when it was committed (the last commit is batch {last.batch}): {ADVICE}"
         )

@@ -108,11 +108,12 @@ class Driver:
         step, started = self.settings.step or _no_step, time.perf_counter()
         if self._closed:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
-        check_position(self.log, self.last, batch, runtime.offsets)  # 1
+        offsets = runtime.offsets(batch)
+        if offsets:
+            check_position(self.log, self.last, batch, runtime.offsets)  # 1
         if self.last is not None and self.last.batch >= batch:
             return self.last
         self._check_follows(batch)
-        offsets = runtime.offsets(batch)
         step("begin", batch)
         before, table = self.last, self.next_table()  # 2
         manifest, mark = (before.manifest, before.watermark) if before else (Manifest(), Watermark())

@@ -50,15 +50,16 @@ class Offsets:
 
     folder: Folder
     _logs: dict[str, tuple[int, int]] = field(default_factory=dict)  # source -> (log offset, sum of its files so far)
-    _last: tuple[int, str] | None = None
+    _digests: dict[int, str] = field(default_factory=dict)  # of the newest batch and the one before
 
     def digest(self, batch: int) -> str:
         """What Spark has read up to and including this batch, as hex text. StateCorruptionError if that is not to be
         found."""
-        if self._last is None or self._last[0] != batch:
+        if batch not in self._digests:
             read = [[source, *self._read(source, offset)] for source, offset in self._offsets(batch)]
-            self._last = batch, _hash(read).hex()
-        return self._last[1]
+            recent = {b: digest for b, digest in self._digests.items() if b >= batch - 1}
+            self._digests = {**recent, batch: _hash(read).hex()}
+        return self._digests[batch]
 
     def _offsets(self, batch: int) -> list[tuple[str, str]]:
         """(source, offset) of a batch. Sources have numbers in version 1 of Spark's format, and names in version 2."""
@@ -79,8 +80,8 @@ class Offsets:
             known = json.loads(offset)
         except ValueError:
             known = offset
-        if isinstance(known, dict) and list(known) == ["logOffset"]:
-            return [self._files(source, int(known["logOffset"])) % (1 << 128)]
+        if isinstance(known, dict) and list(known) == ["logOffset"] and isinstance(known["logOffset"], int):
+            return [self._files(source, known["logOffset"]) % (1 << 128)]
         try:
             began = self.folder.load(f"spark/sources/{source}/0").to_pybytes().hex()
         except FileNotFoundError:
