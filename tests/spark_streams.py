@@ -19,13 +19,13 @@ def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> 
         os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
 
 
-def read_stream(spark, folder: Path, schema: pa.Schema):
-    """The folder as a stream of one file a trigger."""
+def read_stream(spark, folder: Path, schema: pa.Schema, limit: int = 1):
+    """The folder as a stream of one file a trigger, or of `limit`."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return (
         spark.readStream.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
-        .option("maxFilesPerTrigger", 1)
+        .option("maxFilesPerTrigger", limit)
         .parquet(str(folder))
     )
 

@@ -5,7 +5,8 @@
     │   └── ConditionError       the join condition cannot be parsed or run; points at the place in the text
     ├── TableError               a routing table breaks the meeting invariant (see placement/check.py)
     ├── CheckpointError
-    │   ├── CheckpointMismatchError   the checkpoint belongs to another join, or has another format
+    │   ├── CheckpointMismatchError   the checkpoint belongs to another join or has another format, or the output
+    │   │                             folder belongs to another checkpoint
     │   ├── CheckpointInUseError      another query holds the checkpoint
     │   ├── StateCorruptionError      a file of the checkpoint is damaged or missing; names the file
     │   └── StorageError              a file of the checkpoint cannot be read or written; an OSError too
@@ -59,7 +60,7 @@ class CheckpointError(EvenJoinError):
 
 class CheckpointMismatchError(CheckpointError):
     """The checkpoint was written by another join (its condition, schema or order of sides differs) or in another
-    format."""
+    format; or the output folder holds the files of another checkpoint."""
 
 
 class CheckpointInUseError(CheckpointError):

@@ -114,3 +114,27 @@ def test_an_empty_folder_and_hidden_files_are_nobodys(tmp_path):
     (tmp_path / ".DS_Store").touch()
     (tmp_path / "owner.lock").touch()
     check_ours(LocalFolder(str(tmp_path)))
+
+
+@pytest.mark.parametrize("part", ["segments", "receipts", "late", "commits"])
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
+def test_a_part_that_is_a_link_is_refused(part, tmp_path):
+    """What it leads to is not the checkpoint's own, and files without a commit would be deleted there. A checkpoint
+    that is a link as a whole is fine."""
+    schema = pa.schema([("k", pa.int64())])
+
+    def start(folder):
+        with evenjoin.local({"l": schema, "r": schema}, "l.k = r.k", checkpoint=folder) as join:
+            join.process({"l": pa.table([[1]], schema=schema)})
+
+    (tmp_path / "moved").symlink_to(tmp_path / "ck")
+    start(tmp_path / "ck")
+    start(tmp_path / "moved")
+    (tmp_path / "theirs" / "77").mkdir(parents=True)
+    (tmp_path / "theirs" / "77" / "precious").touch()
+    if (tmp_path / "ck" / part).exists():
+        (tmp_path / "ck" / part).rename(tmp_path / "kept")
+    (tmp_path / "ck" / part).symlink_to(tmp_path / "theirs")
+    with pytest.raises(CheckpointMismatchError, match=f"{part} of the checkpoint is a symbolic link"):
+        start(tmp_path / "ck")
+    assert (tmp_path / "theirs" / "77" / "precious").exists()

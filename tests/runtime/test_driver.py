@@ -41,6 +41,7 @@ class Receipts:
     books: list = field(default_factory=list)
     replaceable: bool = False
     calls: list = field(default_factory=list)
+    read: dict = field(default_factory=dict)
 
     def execute(self, work, watermark):
         self.calls.append(("execute", work.batch, work.table.instances))
@@ -56,6 +57,9 @@ class Receipts:
 
     def late(self, files, batch):
         self.calls.append(("late", tuple(files)))
+
+    def offsets(self, batch):
+        return self.read.get(batch, "")
 
     def _leave(self, work, instances):
         for i in instances:
@@ -96,6 +100,66 @@ def test_a_committed_batch_is_not_run_again():
     assert one.run(0, again) is commit
     assert driver(folder).run(0, again) == commit
     assert again.calls == []
+
+
+READ = {0: "a", 1: "ab", 2: "abc", 3: "abcd"}
+"""What a source has read up to each batch."""
+
+
+def committed(folder, upto):
+    """A driver that has committed the batches up to this one, as READ has them."""
+    one = driver(folder)
+    for batch in range(upto + 1):
+        one.run(batch, Receipts(folder, read=READ))
+    return one
+
+
+def test_a_commit_says_what_was_read():
+    """Also after a restart."""
+    folder = MemoryFolder()
+    committed(folder, 1)
+    again = driver(folder)
+    assert [commit.offsets for commit in again.log.commits()] == ["ab", "a"]
+
+
+@pytest.mark.parametrize(
+    ("read", "batch", "says"),
+    [
+        ({0: "x"}, 0, "batch 0 held other data"),
+        ({**READ, 2: "x"}, 2, "batch 2 held other data"),
+        ({**READ, 2: "x"}, 3, "batch 2 held other data"),
+        (READ, 4, "batch 3 was never committed"),
+    ],
+    ids=["from the start", "the last batch", "the last batch, when the next one comes", "too far ahead"],
+)
+def test_a_number_that_stands_for_other_data_is_refused(read, batch, says):
+    """Before anything is done; and the same numbers with the same data are left out or go on."""
+    folder = MemoryFolder()
+    committed(folder, 2)
+    runtime, one = Receipts(folder, read=read), driver(folder)
+    with pytest.raises(StateCorruptionError, match=says):
+        one.run(batch, runtime)
+    assert runtime.calls == []
+    assert [one.run(number, Receipts(folder, read=READ)).batch for number in (0, 1, 2, 3)] == [2, 2, 2, 3]
+
+
+def test_a_batch_of_long_ago_cannot_be_compared(monkeypatch):
+    """Its commit is no longer kept: refused, although the data may be the same. The last batch is always kept."""
+    monkeypatch.setattr("evenjoin.commit.log.KEEP_COMMITS", 2)
+    folder = MemoryFolder()
+    committed(folder, 2)
+    with pytest.raises(StateCorruptionError, match="starts again with batch 0, but batch 2 is committed"):
+        driver(folder).run(0, Receipts(folder, read=READ))
+    assert [driver(folder).run(batch, Receipts(folder, read=READ)).batch for batch in (1, 2)] == [2, 2]
+    assert driver(folder).run(0, Receipts(folder)).batch == 2  # the embedded engine's caller answers for the number
+
+
+def test_commits_that_are_gone_while_the_source_goes_on():
+    """A source that has read up to batch 2 does not start a checkpoint: the state of the batches before is lost."""
+    folder = MemoryFolder()
+    with pytest.raises(StateCorruptionError, match=r"commits/ .* is empty, but Spark goes on with batch 3"):
+        driver(folder).run(3, Receipts(folder, read=READ))
+    assert driver(folder).run(3, Receipts(folder)).batch == 3  # numbers of the embedded engine may start anywhere
 
 
 def test_instances_nobody_read_are_run():

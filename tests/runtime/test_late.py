@@ -270,3 +270,22 @@ def test_late_rows_do_not_go_into_the_checkpoint(inside, tmp_path):
             late=tmp_path / "ck" / inside,
         )  # fmt: skip
     assert not (tmp_path / "ck").exists()
+
+
+def test_late_rows_of_another_checkpoint_are_not_overwritten(tmp_path):
+    """Its folder is refused before anything is joined, and the new checkpoint is free for a start with another one. The
+    old checkpoint goes on."""
+    with start(late=tmp_path / "late", checkpoint=tmp_path / "ck") as join:
+        for part in (FIRST, SECOND):
+            join.process(part)
+    before = (tmp_path / "late/l/1.parquet").read_bytes()
+    with pytest.raises(evenjoin.CheckpointMismatchError, match="late holds the output of another checkpoint"):
+        start(late=tmp_path / "late", checkpoint=tmp_path / "new")
+    with start(late=f"file:{tmp_path}/other", checkpoint=tmp_path / "new") as join:
+        for part in (FIRST, SECOND):
+            join.process(part)
+    assert parquet.read_table(tmp_path / "other/l/1.parquet")["id"].to_pylist() == ["l95"]
+    with start(late=tmp_path / "late", checkpoint=tmp_path / "ck") as join:
+        join.process(batch([20], []))
+    assert (tmp_path / "late/l/1.parquet").read_bytes() == before
+    assert parquet.read_table(tmp_path / "late/l/2.parquet")["id"].to_pylist() == ["l20"]

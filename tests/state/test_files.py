@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
+from evenjoin.errors import StateCorruptionError
 from evenjoin.state.copies import CACHE_SECONDS
 from evenjoin.state.files import Folder, LocalFolder, MemoryFolder, open_folder
 from evenjoin.state.remote import RemoteFolder
@@ -185,3 +186,40 @@ def test_other_locations_are_file_systems():
     assert isinstance(folder, RemoteFolder)
     folder.write("a", b"1")
     assert folder.load("a").to_pybytes() == b"1"
+
+
+@pytest.mark.parametrize("link", ["segments", "segments/7"])
+def test_deleting_follows_no_link(link, tmp_path):
+    """Neither to a file nor to a folder behind it: they are somebody else's. The link itself is not removed either."""
+    (tmp_path / "theirs" / "7").mkdir(parents=True)
+    for name in ("7/a.arrow", "a.arrow"):
+        (tmp_path / "theirs" / name).touch()
+    (tmp_path / "ck" / link).parent.mkdir(parents=True)
+    (tmp_path / "ck" / link).symlink_to(tmp_path / "theirs", target_is_directory=True)
+    ours = LocalFolder(str(tmp_path / "ck"))
+    for delete, name in ((ours.delete, f"{link}/a.arrow"), (ours.delete, "segments/7/a.arrow"),
+                         (ours.delete_folder, "segments/7"), (ours.delete_folder, link)):  # fmt: skip
+        with pytest.raises(StateCorruptionError, match=f"ck/{link} leads out"):
+            delete(name)
+    assert sorted(path.name for path in (tmp_path / "theirs").rglob("*.arrow")) == ["a.arrow", "a.arrow"]
+    assert (tmp_path / "ck" / link).is_symlink()
+
+
+def test_deleting_does_not_climb(tmp_path):
+    """A name with `..` in it leads out as well."""
+    (tmp_path / "theirs").mkdir()
+    for delete in (LocalFolder(str(tmp_path / "ck")).delete, LocalFolder(str(tmp_path / "ck")).delete_folder):
+        with pytest.raises(StateCorruptionError, match="leads out"):
+            delete("segments/../../theirs/x")
+    assert (tmp_path / "theirs").exists()
+
+
+def test_a_folder_may_be_a_link_as_a_whole(tmp_path):
+    """Then what is in it is its own, links in it are removed, and what they lead to stays."""
+    (tmp_path / "disk" / "segments" / "7").mkdir(parents=True)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "disk/segments/7/link").symlink_to(tmp_path / "theirs")
+    (tmp_path / "ck").symlink_to(tmp_path / "disk")
+    LocalFolder(str(tmp_path / "ck")).delete_folder("segments/7")
+    assert not (tmp_path / "disk/segments/7").exists()
+    assert (tmp_path / "theirs").exists()

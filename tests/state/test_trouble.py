@@ -73,7 +73,10 @@ def test_a_folder_that_becomes_read_only_while_the_join_runs(folder, place):
     with somebody(), evenjoin.local(SCHEMAS, "l.k = r.k", checkpoint=place) as join:
         results = [join.process(ROWS).num_rows]
         (place / folder).mkdir(exist_ok=True)
-        with read_only(place / folder), pytest.raises(StorageError, match=rf"cannot write {folder}/[12].*{NOT_ALLOWED}"):
+        with (
+            read_only(place / folder),
+            pytest.raises(StorageError, match=rf"cannot write {folder}/[12].*{NOT_ALLOWED}"),
+        ):
             join.process(ROWS)
         results.append(join.process(ROWS).num_rows)
     assert results == [5, 15]

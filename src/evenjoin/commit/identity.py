@@ -17,12 +17,14 @@ nobody who writes the data can know which keys will collide. It also salts redac
 back into keys, so this file is as private as the segments, while commits, tables and reports may be shown.
 
 A folder that holds anything else, and no `join.json`, is refused before anything is written (`check_ours`): the engine
-deletes files that no commit names, so it must be sure that they are its own. Hidden files do not count.
+deletes files that no commit names, so it must be sure that they are its own. Hidden files do not count. For the same
+reason no part of a checkpoint may be a symbolic link, only the checkpoint as a whole.
 Not here: settings that may change on a restart (runtime/settings.py), and who holds the checkpoint (owner.py).
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -33,7 +35,7 @@ from evenjoin.commit.lease import LEASES
 from evenjoin.commit.log import CommitLog, checked, read_checked
 from evenjoin.commit.owner import LOCK
 from evenjoin.errors import CheckpointMismatchError, StateCorruptionError
-from evenjoin.state.files import Folder
+from evenjoin.state.files import Folder, LocalFolder
 from evenjoin.version import FORMAT, VERSION
 
 NAME = "join.json"
@@ -74,6 +76,12 @@ def claim(folder: Folder, fingerprint: Mapping[str, object], drawn: Identity | N
 def check_ours(folder: Folder) -> None:
     """Refuse a folder that is neither a checkpoint nor empty. To be asked before anything is written into it."""
     there = [name for name in folder.names("") if not name.startswith(".") and name not in (LOCK, LEASES)]
+    linked = [name for name in there if isinstance(folder, LocalFolder) and os.path.islink(f"{folder.root}/{name}")]
+    if linked:
+        raise CheckpointMismatchError(
+            f"{linked[0]} of the checkpoint is a symbolic link, and nothing is deleted behind one: put the folder "
+            "itself there (the checkpoint as a whole may be a link)"
+        )
     if not there or NAME in there:
         return
     if folder.names("commits") and folder.names("tables"):

@@ -75,6 +75,7 @@ class Commit:
                         gets a new table; one that asks for the same goes on with the table that planning arrived at
     migration           the migration made before this batch, if any
     verdict             the decision on `next_table`, and its grounds
+    offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
     """
 
     batch: int
@@ -90,6 +91,7 @@ class Commit:
     verdict: Verdict | None = None
     entry: int = 0
     previous: int | None = None
+    offsets: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -106,6 +108,7 @@ class Commit:
             "verdict": asdict(self.verdict) if self.verdict else None,
             "entry": self.entry,
             "previous": self.previous,
+            "offsets": self.offsets,
         }
 
     @classmethod

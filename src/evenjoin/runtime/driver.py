@@ -1,6 +1,6 @@
 """The loop: what happens to one batch, from its arrival to its commit.
 
-    1  already committed?  then it is done
+    1  does its number stand for the same data as ever?  already committed?  then it is done
     2  start from the last commit
     3  it named a new table?  migrate
     4  dispatch, join, sink                       (the runtime's part)
@@ -35,6 +35,7 @@ from evenjoin.commit.identity import Identity, check_ours, claim
 from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
+from evenjoin.commit.position import check_position
 from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
@@ -72,6 +73,9 @@ class Runtime(Protocol):
 
     def late(self, files: Sequence[str], batch: int) -> None:
         """Deliver the late rows in these files to the user's side output."""
+
+    def offsets(self, batch: int) -> str:
+        """A digest of all that the source has read up to and including a batch; "" if the caller answers for that."""
 
 
 @dataclass(slots=True)
@@ -122,7 +126,10 @@ class Driver:
         step, started = self.settings.step or _no_step, time.perf_counter()
         if self._closed:
             raise EvenJoinError("this join is closed; start another one on its checkpoint")
-        if self.last is not None and self.last.batch >= batch:  # 1
+        offsets = runtime.offsets(batch)
+        if offsets:
+            check_position(self.log, self.last, batch, runtime.offsets)  # 1
+        if self.last is not None and self.last.batch >= batch:
             return self.last
         self._check_held()
         self._check_follows(batch)
@@ -144,8 +151,8 @@ class Driver:
         step("commit", batch)
         self._check_held()
         duration_ms = round((time.perf_counter() - started) * 1000, 3)
-        previous = before.entry if before else None
-        commit = replace(commit, duration_ms=duration_ms, entry=self._entry + 1, previous=previous)
+        previous, entry = before.entry if before else None, self._entry + 1
+        commit = replace(commit, duration_ms=duration_ms, offsets=offsets, entry=entry, previous=previous)
         self._check_named(commit)
         self.log.append(commit, [table, after])
         self.last, self._entry, self._begun = commit, commit.entry, None

@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from evenjoin.commit.outputs import Output
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
 from evenjoin.instance.batch import Arrivals, join_batch
@@ -50,9 +50,9 @@ class LocalJoin:
         late: LateOutput | str | os.PathLike[str] | None,
     ) -> None:
         folder: Folder = MemoryFolder() if checkpoint is None else open_folder(checkpoint)
-        check_apart(late, folder)
+        check_apart("late", late, folder)
         self._driver = Driver(spec, settings, folder)
-        self._late = late
+        self._late: LateOutput | Output | None = late if late is None or callable(late) else self._output(late)
         self._spec = spec
         self.schema = spec.schema
         self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
@@ -113,9 +113,10 @@ class LocalJoin:
         if callable(self._late):
             self._late(rows, alias, batch)
         elif self._late is not None:
-            folder = Path(self._late) / alias
-            folder.mkdir(parents=True, exist_ok=True)
-            parquet.write_table(rows, folder / f"{batch}.parquet")
+            made = pa.BufferOutputStream()
+            parquet.write_table(rows, made)
+            self._late.claim()
+            self._late.folder.write(f"{alias}/{batch}.parquet", made.getvalue())
 
     def close(self) -> None:
         self._driver.close()
@@ -125,6 +126,16 @@ class LocalJoin:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _output(self, path: str | os.PathLike[str]) -> Output:
+        """The folder for late rows. CheckpointMismatchError if it holds those of another checkpoint."""
+        output = Output(os.fspath(path), self._driver.identity.uuid, self._driver.folder)
+        try:
+            output.check()
+        except BaseException:
+            self._driver.close()
+            raise
+        return output
 
 
 class _Batch:
@@ -166,6 +177,9 @@ class _Batch:
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
             self._join.deliver_late(rows, side, batch)
+
+    def offsets(self, batch: int) -> str:
+        return ""
 
 
 def new_attempt() -> str:

@@ -182,12 +182,14 @@ def late_policy(late: Any) -> tuple[str, Any]:
     raise SpecError(f"late={late!r}: use 'drop', 'keep', a function or a path for the late rows")
 
 
-def check_apart(late: Any, folder: Folder) -> None:
-    """Refuse a path for late rows that is inside the checkpoint: files there that no commit names are deleted."""
-    if isinstance(late, (str, os.PathLike)) and isinstance(folder, LocalFolder):
-        path, root = (os.path.realpath(os.fspath(p).removeprefix("file:")) for p in (late, folder.root))
+def check_apart(name: str, output: Any, folder: Folder) -> None:
+    """Refuse a path for results or late rows that is inside the checkpoint: files there that no commit names are
+    deleted."""
+    if isinstance(output, (str, os.PathLike)) and isinstance(folder, LocalFolder):
+        path, root = (os.path.realpath(os.fspath(p).removeprefix("file:")) for p in (output, folder.root))
         if path == root or path.startswith(f"{root}{os.sep}"):
-            raise SpecError(f"late={os.fspath(late)!r} is inside the checkpoint {folder.root}: give it another folder")
+            what = f"{name}={os.fspath(output)!r}"
+            raise SpecError(f"{what} is inside the checkpoint {folder.root}: give it another folder")
 
 
 def _instances(asked: Asked) -> int:

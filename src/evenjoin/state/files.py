@@ -13,6 +13,8 @@ Contract of every folder:
 * `parts` lists unfinished files: those that are being written, and those that a crash left. `names` hides them.
 * Names are relative and use `/`. Folders need not be made first.
 * What the file system refuses is a StorageError that names the file (trouble.py).
+* Deleting stays inside the folder. On a local disk it does not follow a symbolic link, wherever on the way that is; the
+  folder itself may be one.
 
 Contract of every caller: a `.arrow` file is never replaced, because its name says which attempt wrote it. So a copy of
 it may be cached.
@@ -38,6 +40,7 @@ from typing import Literal, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from evenjoin.errors import StateCorruptionError
 from evenjoin.state.exclusive import conditional
 from evenjoin.state.remote import PART, RemoteFolder
 from evenjoin.state.trouble import told
@@ -126,9 +129,11 @@ class LocalFolder:
 
     @told("delete")
     def delete(self, name: str) -> None:
+        self._check_inside(os.path.dirname(name))
         Path(self._path(name)).unlink(missing_ok=True)
 
     def delete_folder(self, folder: str) -> None:
+        self._check_inside(folder)
         shutil.rmtree(self._path(folder), ignore_errors=True)
 
     def sync(self, names: Iterable[str]) -> None:
@@ -138,6 +143,17 @@ class LocalFolder:
         with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
             list(pool.map(_fsync, map(self._path, files)))
             list(pool.map(_fsync, folders))
+
+    def _check_inside(self, folder: str) -> None:
+        """Refuse to delete in a folder that a symbolic link leads to: what is there is somebody else's."""
+        path = self.root
+        for part in folder.split("/"):
+            path = os.path.join(path, part)
+            if part == ".." or os.path.islink(path):
+                raise StateCorruptionError(
+                    f"{path} leads out of {self.root}, so nothing is deleted there: put the folder itself in that "
+                    "place (a checkpoint may be linked as a whole only)"
+                )
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)

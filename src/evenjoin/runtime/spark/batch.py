@@ -29,6 +29,7 @@ from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.runtime.local import new_attempt
+from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.wire import NOTE, PACKED, SIDE, Packed, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
@@ -53,13 +54,14 @@ class SparkBatch:
         frame: DataFrame,
         slots: Slots,
         schema: StructType,
-        folder: Folder,
+        offsets: Offsets,
         sink: Sink,
         late: LateSink,
         replaceable: bool,
     ) -> None:
         self._frame, self._slots, self._schema = frame, slots, schema
-        self._folder, self._sink, self._late = folder, sink, late
+        self._offsets, self._sink, self._late = offsets, sink, late
+        self._folder = offsets.folder
         self.replaceable = replaceable
         prepare_batch(frame.sparkSession)
 
@@ -88,6 +90,9 @@ class SparkBatch:
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
             self._late(rows, side, batch)
+
+    def offsets(self, batch: int) -> str:
+        return self._offsets.digest(batch)
 
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
         packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._slots), PACKED)

@@ -1,7 +1,12 @@
 """Where results go. A sink is a function of (results of one batch, batch id).
 
-Guarantee: it is called before the batch is committed, and called again with the same id when a batch is replayed. What
-that means depends on the format:
+It is made in two steps. `make_sink` refuses a wrong format or option before the checkpoint is touched. What it returns
+makes the sink when the checkpoint is taken, because an output is bound to its checkpoint: a folder of files by a marker
+(commit/outputs.py), a Delta table by the id of its transactions. That id is the uuid of the checkpoint. A path or a
+query's name would outlive a deleted checkpoint, and Delta would skip the batches of the new one as written already.
+
+Guarantee: a sink is called before the batch is committed, and called again with the same id when a batch is replayed.
+What that means depends on the format:
 
 | format               | on replay                                            |
 |----------------------|------------------------------------------------------|
@@ -16,12 +21,14 @@ Not guaranteed: exactly-once output for the last two rows, unless the function i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from evenjoin.commit.outputs import Output
 from evenjoin.errors import SpecError
+from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.spark.batch import Sink
 
 FILES = ("parquet", "json", "csv", "orc")
@@ -29,26 +36,30 @@ REPLACED = (*FILES, "memory", "noop")
 """Formats that replace what they have of a batch when it is written again."""
 FORMATS = (*FILES, "memory", "console", "noop", "delta", "kafka")
 
+OfCheckpoint = Callable[[Driver], Sink]
+"""Makes the sink for the checkpoint that a driver has taken. CheckpointMismatchError if the output is another's."""
+
 
 def make_sink(
     spark: SparkSession, format_: str, options: Mapping[str, str], name: str | None, partition_by: tuple[str, ...]
-) -> Sink:
-    """The sink of a format with DataStreamWriter's options."""
+) -> OfCheckpoint:
+    """The sink of a format with DataStreamWriter's options. SpecError if they do not make one."""
     if format_ in FILES:
         return _files(format_, _needed(options, "path", format_), options, partition_by)
     if format_ == "noop":
-        return lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
+        return lambda driver: lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
     if format_ == "console":
         rows, cut = int(options.get("numRows", "20")), options.get("truncate", "true").lower() == "true"
-        return lambda frame, batch: _show(frame, batch, rows, cut)
+        return lambda driver: lambda frame, batch: _show(frame, batch, rows, cut)
     if format_ == "memory":
         if name is None:
             raise SpecError("format('memory') needs queryName(...): the name of the table to fill")
-        return Memory(spark, name)
+        memory = Memory(spark, name)
+        return lambda driver: memory
     if format_ == "delta":
-        return _delta(options, name)
+        return _delta(_needed(options, "path", format_))
     if format_ == "kafka":
-        return lambda frame, batch: frame.write.format("kafka").options(**options).save()
+        return lambda driver: lambda frame, batch: frame.write.format("kafka").options(**options).save()
     raise SpecError(f"unknown format {format_!r}; known: {', '.join(FORMATS)}, or foreachBatch(function)")
 
 
@@ -58,16 +69,23 @@ def _needed(options: Mapping[str, str], key: str, format_: str) -> str:
     return options[key]
 
 
-def _files(format_: str, path: str, options: Mapping[str, str], partition_by: tuple[str, ...]) -> Sink:
+def _files(format_: str, path: str, options: Mapping[str, str], partition_by: tuple[str, ...]) -> OfCheckpoint:
     more = {k: v for k, v in options.items() if k not in ("path", "checkpointLocation")}
 
-    def write(frame: DataFrame, batch: int) -> None:
-        writer = frame.write.format(format_).mode("overwrite").options(**more)
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-        writer.save(f"{path.rstrip('/')}/batch_id={batch}")
+    def of_checkpoint(driver: Driver) -> Sink:
+        output = Output(path, driver.identity.uuid, driver.folder)
+        output.check()
 
-    return write
+        def write(frame: DataFrame, batch: int) -> None:
+            output.claim()
+            writer = frame.write.format(format_).mode("overwrite").options(**more)
+            if partition_by:
+                writer = writer.partitionBy(*partition_by)
+            writer.save(f"{path.rstrip('/')}/batch_id={batch}")
+
+        return write
+
+    return of_checkpoint
 
 
 def _show(frame: DataFrame, batch: int, rows: int, cut: bool) -> None:
@@ -75,14 +93,15 @@ def _show(frame: DataFrame, batch: int, rows: int, cut: bool) -> None:
     frame.show(rows, cut)
 
 
-def _delta(options: Mapping[str, str], name: str | None) -> Sink:
-    path = _needed(options, "path", "delta")
+def _delta(path: str) -> OfCheckpoint:
+    def of_checkpoint(driver: Driver) -> Sink:
+        def write(frame: DataFrame, batch: int) -> None:
+            writer = frame.write.format("delta").mode("append")
+            writer.option("txnAppId", driver.identity.uuid).option("txnVersion", batch).save(path)
 
-    def write(frame: DataFrame, batch: int) -> None:
-        writer = frame.write.format("delta").mode("append")
-        writer.option("txnAppId", name or path).option("txnVersion", batch).save(path)
+        return write
 
-    return write
+    return of_checkpoint
 
 
 class Memory:

@@ -7,25 +7,28 @@ Not here: where results go (sinks.py), and what happens to a batch (driver.py).
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from evenjoin.commit.outputs import Output
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.settings import Settings, check_apart
-from evenjoin.runtime.spark.batch import Sink, SparkBatch
+from evenjoin.runtime.spark.batch import LateSink, Sink, SparkBatch
 from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
-from evenjoin.runtime.spark.sinks import REPLACED, make_sink
+from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec
-from evenjoin.state.files import open_folder
+from evenjoin.state.files import Folder, LocalFolder, open_folder
 
 _RUNNING: dict[str, JoinQuery] = {}
 """The queries of this process by checkpoint. A new query takes the checkpoint over from one that has ended."""
@@ -96,17 +99,18 @@ class JoinStreamWriter:
         if path is not None:
             self.option("path", path)
         spark = self._frames[0].sparkSession
-        sink = self._function or make_sink(spark, self._format, self._options, self._name, self._partition_by)
+        sink = self._sink(spark)
         checkpoint = self._checkpoint()
-        check_apart(self._late, open_folder(checkpoint))
+        check_apart("late", self._late, open_folder(checkpoint))
+        check_apart("path", self._options.get("path"), open_folder(checkpoint))
         driver = _take(checkpoint, self._spec, self._settings)
         try:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             replaceable = self._function is None and self._format in REPLACED
-            batches = _Batches(driver, slots, self._schema, sink, self._late_sink, replaceable)
+            batches = _Batches(driver, slots, self._schema, sink(driver), self._late_sink(driver), replaceable)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
-            writer = writer.option("checkpointLocation", f"{checkpoint}/spark")
+            writer = writer.option("checkpointLocation", f"{_located(driver.folder, checkpoint)}/spark")
             if self._name is not None:
                 writer = writer.queryName(self._name)
             if self._trigger:
@@ -129,14 +133,29 @@ class JoinStreamWriter:
             return tempfile.mkdtemp(prefix="evenjoin-")
         raise SpecError('no checkpoint: add .option("checkpointLocation", "...")')
 
-    def _late_sink(self, rows: pa.Table, side: int, batch: int) -> None:
-        """Hand late rows to the user's function, or write them under the user's path."""
-        frame = self._frames[side].sparkSession.createDataFrame(rows)
-        alias = self._spec.sides[side].alias
-        if callable(self._late):
-            self._late(frame, alias, batch)
-        else:
-            frame.write.mode("overwrite").parquet(f"{self._late}/{alias}/batch_id={batch}")
+    def _sink(self, spark: SparkSession) -> OfCheckpoint:
+        function = self._function
+        if function is not None:
+            return lambda driver: function
+        return make_sink(spark, self._format, self._options, self._name, self._partition_by)
+
+    def _late_sink(self, driver: Driver) -> LateSink:
+        """Hands late rows to the user's function, or writes them under the user's path."""
+        output = None
+        if self._late is not None and not callable(self._late):
+            output = Output(os.fspath(self._late), driver.identity.uuid, driver.folder)
+            output.check()
+
+        def deliver(rows: pa.Table, side: int, batch: int) -> None:
+            frame = self._frames[side].sparkSession.createDataFrame(rows)
+            alias = self._spec.sides[side].alias
+            if output is None:
+                self._late(frame, alias, batch)
+            else:
+                output.claim()
+                frame.write.mode("overwrite").parquet(f"{output.location}/{alias}/batch_id={batch}")
+
+        return deliver
 
 
 class _Batches:
@@ -147,17 +166,24 @@ class _Batches:
     ) -> None:
         self._driver, self._slots, self._schema = driver, slots, schema
         self._sink, self._late, self._replaceable = sink, late, replaceable
+        self._offsets = Offsets(driver.folder)
         self.error: EvenJoinError | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             runtime = SparkBatch(
-                frame, self._slots, self._schema, self._driver.folder, self._sink, self._late, self._replaceable
+                frame, self._slots, self._schema, self._offsets, self._sink, self._late, self._replaceable
             )
             self._driver.run(batch, runtime)
         except EvenJoinError as error:
             self.error = error
             raise
+
+
+def _located(folder: Folder, checkpoint: str) -> str:
+    """The checkpoint as Spark has to be told, so that its part lies beside ours: a path without a scheme is on this
+    machine's disks, whatever Spark's default file system is."""
+    return f"file:{folder.root}" if isinstance(folder, LocalFolder) else checkpoint
 
 
 def _take(checkpoint: str, spec: JoinSpec, settings: Settings) -> Driver:
