@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import evenjoin
+from evenjoin.commit.repair import take_back
+from evenjoin.state.files import open_folder
 from evenjoin.testing import Hooks, multiset
 from spark_streams import Collected, read_stream, write_batches
 
@@ -119,3 +121,15 @@ def test_a_crash_and_a_restart_go_on(step, spark, tmp_path):
     run(spark, tmp_path, sink, limit=2)
     assert total(sink) == all_pairs(4)
     assert sorted(sink.batches) == [0, 1, 2]
+
+
+def test_a_commit_that_is_taken_back_is_replayed(spark, tmp_path):
+    """`evenjoin repair --back`: Spark gives the batch again, the sink replaces it, and new files follow."""
+    seen = Collected()
+    arrive(tmp_path, range(3))
+    run(spark, tmp_path, seen)
+    assert take_back(open_folder(str(tmp_path / "ck"))).batch == 2
+    seen.batches[2] = None
+    arrive(tmp_path, [3])
+    run(spark, tmp_path, seen)
+    assert total(seen) == all_pairs(4)
