@@ -46,6 +46,7 @@ def local(
     watermark: Duration | Mapping[str, Duration] | None = None,
     watermark_policy: Literal["min", "max"] = "min",
     idle_timeout: Duration | None = None,
+    max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
     late: str | os.PathLike[str] | LateOutput = "drop",
@@ -77,7 +78,7 @@ def local(
     )  # fmt: skip
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,
-        idle_timeout=idle_timeout, sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit,
-        track=track, redact_keys=redact_keys, hooks=hooks,
+        idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead, sub_window=sub_window,
+        merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, hooks=hooks,
     )  # fmt: skip
     return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)

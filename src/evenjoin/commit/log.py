@@ -41,11 +41,13 @@ SEGMENT = re.compile(r"segments/\d+/[\w.-]+\.arrow")
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """How far event time has come. `value` is the global watermark for the next batch. `latest` and `last_seen` are by
-    side: the latest event time seen, and when the side last sent rows (wall clock, seconds)."""
+    side: the latest event time seen, and when the side last sent rows (wall clock, seconds). `jump` is the least event
+    time of the last rows, if all of them were set aside for being too far ahead (runtime/ahead.py)."""
 
     value: int | None = None
     latest: tuple[int | None, ...] = ()
     last_seen: tuple[float, ...] = ()
+    jump: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Commit:
             **{
                 **data,
                 "manifest": Manifest.from_json(data["manifest"]),
-                "watermark": Watermark(mark["value"], tuple(mark["latest"]), tuple(mark["last_seen"])),
+                "watermark": Watermark(mark["value"], tuple(mark["latest"]), tuple(mark["last_seen"]), mark["jump"]),
                 "report": LoadReport.from_json(data["report"]) if data["report"] else None,
                 "migration": Migration.from_json(data["migration"]) if data["migration"] else None,
                 "totals": Totals.from_json(data["totals"]),

@@ -1,13 +1,15 @@
 """Dispatch: rows of one side -> tuples with code, time and position -> one piece per instance.
 
-    event time -> filter -> windows -> late? -> key code -> u -> place -> a piece for each instance
+    event time -> filter -> ahead? -> windows -> late? -> key code -> u -> place -> a piece for each instance
 
 Both runtimes use this class, with one object per dispatch task and batch. The same rows in the same order give the same
 pieces, so a task that is retried sends what it sent before. The only thing an object remembers is how many tuples it
 has sent, which makes positions differ.
 
 A row that can match nothing is counted as unmatchable and dropped: its side's filter fails, its key is NULL under `=`,
-or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says.
+or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says. A row
+too far ahead of the others (ahead.py) is dropped or set aside. The watermark sees neither unmatchable rows nor those
+ahead: a row that the condition filters out must not make others late. Each row counts once, in however many windows.
 Not here: what an instance does with its piece (instance/batch.py), and how pieces travel (the runtimes).
 """
 
@@ -46,10 +48,12 @@ class Dispatched:
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows of one side on their way through dispatch: columns by qualified name, and times. Arrays of one length."""
+    """Rows of one side on their way through dispatch: columns by qualified name, and times. Arrays of one length.
+    `timed` says which rows have a time at all; None: all of them have one."""
 
     columns: dict[str, pa.Array]
     times: I64 | None
+    timed: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -59,10 +63,16 @@ class _Rows:
         return _Rows(
             {name: pc.take(column, picked) for name, column in self.columns.items()},
             None if self.times is None else self.times[rows],
+            None if self.timed is None else self.timed[rows],
         )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
         return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def as_batch(self, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+        """The rows of the mask, under the side's own names."""
+        names = [name.split(".", 1)[1] for name in self.columns]
+        return pa.RecordBatch.from_arrays(list(self.columns.values()), names=names).filter(pa.array(mask))
 
 
 class Dispatcher:
@@ -77,7 +87,7 @@ class Dispatcher:
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._schemas, self._table = work.spec, work.schemas, work.table
         self._watermark, self._stream, self._sampling = watermark, (work.batch << 20) + task, work.sampling
-        self._ordinal = 0
+        self._limit, self._ordinal = work.time_limit, 0
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
         """Dispatch some rows of a side. `data` has the columns that the join reads, under the side's own names."""
@@ -86,42 +96,75 @@ class Dispatcher:
         if total == 0:
             return Dispatched([], None, Intake())
         rows = _Rows({f"{alias}.{name}": data.column(name) for name in data.schema.names}, None)
-        latest, timeless = self._read_times(side, rows)
+        lost = self._read_times(side, rows)
         if spec.filter is not None:
             passed = pc.fill_null(spec.filter.evaluate(rows.columns, total), False)
-            timeless = timeless | ~np.asarray(passed)
-        matchable = rows.keep(~timeless)
-        rows, late = self._split_late(side, matchable)
+            lost = lost | ~np.asarray(passed)
+        matchable = rows.keep(~lost)
+        ahead = self._ahead(side, matchable)
+        here = matchable.keep(~ahead)
+        rows, sources, late = self._split_late(side, here)
         started = time.perf_counter()
         codes, valid = self._codes(side, rows)
+        keyless = np.zeros(len(here), np.bool_)
         if valid is not None:
+            keyless[sources[~valid]] = True
             rows, codes = rows.keep(valid), codes[valid]
-        late_rows = 0 if late is None else late.num_rows
-        unmatchable = int(timeless.sum()) + (0 if valid is None else int((~valid).sum()))
         pieces = self._send(side, rows, codes)
-        sample = sample_of(codes) if self._sampling == "codes" else ()
-        intake = Intake(total, late_rows, unmatchable, latest, (time.perf_counter() - started) * 1000, sample)
-        return Dispatched(pieces, late if self._spec.late == "side" and late_rows else None, intake)
+        intake = Intake(
+            total,
+            late=int(late.sum()),
+            unmatchable=int(lost.sum()) + int(keyless.sum()),
+            latest=self._latest(side, here, keyless),
+            hash_ms=(time.perf_counter() - started) * 1000,
+            sample=sample_of(codes) if self._sampling == "codes" else (),
+            ahead=int(ahead.sum()),
+            ahead_from=int(matchable.times[ahead].min()) if matchable.times is not None and ahead.any() else None,
+        )
+        return Dispatched(pieces, self._set_aside(matchable, ahead, late), intake)
 
-    def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:
-        """Fill in `rows.times`. Returns the latest event time, and which rows cannot match because they have no
-        time."""
+    def _read_times(self, side: int, rows: _Rows) -> npt.NDArray[np.bool_]:
+        """Fill in the times of the rows. Returns which of them cannot match because they have none."""
         spec = self._spec.sides[side]
         nowhere = np.zeros(len(rows), np.bool_)
         if spec.order is None:
-            return None, nowhere
+            return nowhere
         times = spec.order.evaluate(rows.columns, len(rows))
-        if times.null_count:
-            missing = np.asarray(times.is_null())
-            latest = pc.max(times).as_py()
-            rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
-            return (latest if spec.event_time else None), missing if self._spec.bounded(side) else nowhere
-        rows.times = np.asarray(times, dtype=np.int64)
-        return (int(rows.times.max()) if spec.event_time else None), nowhere
+        if not times.null_count:
+            rows.times = np.asarray(times, dtype=np.int64)
+            return nowhere
+        rows.timed = np.asarray(times.is_valid())
+        rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
+        return ~rows.timed if self._spec.bounded(side) else nowhere
 
-    def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, pa.RecordBatch | None]:
-        """The rows that are in time, once for each window they belong to; and the late rows, which are late in all
-        their windows."""
+    def _ahead(self, side: int, rows: _Rows) -> npt.NDArray[np.bool_]:
+        """Which rows are too far ahead in event time."""
+        if self._limit is None or self._spec.sides[side].event_time is None or rows.times is None:
+            return np.zeros(len(rows), np.bool_)
+        ahead = rows.times > self._limit
+        return ahead if rows.timed is None else ahead & rows.timed
+
+    def _set_aside(
+        self, rows: _Rows, ahead: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]
+    ) -> pa.RecordBatch | None:  # fmt: skip
+        """The rows for the late output: those ahead, and of the others those that are late. None if there are none."""
+        if self._spec.late != "side":
+            return None
+        aside = ahead.copy()
+        aside[~ahead] = late
+        return rows.as_batch(aside) if aside.any() else None
+
+    def _latest(self, side: int, rows: _Rows, keyless: npt.NDArray[np.bool_]) -> int | None:
+        """The latest event time of the rows that can match."""
+        if self._spec.sides[side].event_time is None or rows.times is None:
+            return None
+        seen = ~keyless if rows.timed is None else rows.timed & ~keyless
+        times = rows.times if seen.all() else rows.times[seen]
+        return int(times.max()) if len(times) else None
+
+    def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The rows that are in time, once for each window they belong to, with the number of the row that each is; and
+        which rows are late, that is, late in all their windows."""
         count = len(rows)
         sources = np.arange(count)
         if self._spec.window is not None and rows.times is not None:
@@ -132,17 +175,15 @@ class Dispatcher:
             windowed = replace(windowed, times=starts)
         else:
             windowed = rows
-        lateness = self._spec.sides[side].lateness
+        lateness, nothing = self._spec.sides[side].lateness, np.zeros(count, np.bool_)
         if self._watermark is None or lateness is None or windowed.times is None or self._spec.late == "keep":
-            return windowed, None
+            return windowed, sources, nothing
         late = windowed.times <= self._watermark - lateness
         if not late.any():
-            return windowed, None
-        in_time = np.zeros(count, np.bool_)
+            return windowed, sources, nothing
+        in_time = nothing
         in_time[sources[~late]] = True
-        names = [n.split(".", 1)[1] for n in rows.columns]
-        dropped = pa.RecordBatch.from_arrays(list(rows.columns.values()), names=names)
-        return windowed.keep(~late), dropped.filter(pa.array(~in_time))
+        return windowed.keep(~late), sources[~late], ~in_time
 
     def _codes(self, side: int, rows: _Rows) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
         index = self._spec.sides[side].index

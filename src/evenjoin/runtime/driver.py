@@ -38,6 +38,7 @@ from evenjoin.load.receipt import Receipt
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
+from evenjoin.runtime.ahead import time_limit
 from evenjoin.runtime.dispatch import stated
 from evenjoin.runtime.settings import Settings
 from evenjoin.spec import JoinSpec
@@ -177,6 +178,9 @@ class Driver:
             tracked=tracked,
             sampling="codes" if tracked else "none",
             redact=settings.redact_keys,
+            time_limit=time_limit(
+                self.last.watermark if self.last else Watermark(), self.spec, settings.max_ahead, settings.now()
+            ),
             step=settings.worker_step,
         )
 

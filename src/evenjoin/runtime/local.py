@@ -220,4 +220,5 @@ def progress(driver: Driver) -> Progress | None:
         stored=tuple(sum(load.stored[s] for load in last.report.instances) for s in range(len(last.report.intake))),
         duration_ms=last.duration_ms,
         total=last.totals,
+        ahead=tuple(intake.ahead for intake in last.report.intake),
     )
