@@ -12,6 +12,9 @@ def work_of(spec, table, runs=(), **more) -> Work:
     program = program_of(spec, table.program)
     values = {
         "batch": 0,
+        "start": 0,
+        "trial": 1,
+        "seed": 7,
         "masks": {},
         "sub_windows": sub_window_widths(spec, program, None),
         "merge_budget": 1_000_000,

@@ -24,6 +24,7 @@ from evenjoin.runtime.settings import (
     MERGE_BUDGET,
     PAIR_LIMIT,
     Asked,
+    Durability,
     Guards,
     Hooks,
     late_policy,
@@ -60,6 +61,7 @@ def local(
     pair_limit: int = PAIR_LIMIT,
     track: int = 0,
     redact_keys: bool = False,
+    durability: Durability = "fsync",
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
 ) -> LocalJoin:
@@ -79,6 +81,7 @@ def local(
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,
         idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead, sub_window=sub_window,
-        merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, hooks=hooks,
+        merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability,
+        hooks=hooks,
     )  # fmt: skip
     return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)

@@ -9,6 +9,7 @@
     │   ├── CheckpointInUseError      another query holds the checkpoint
     │   └── StateCorruptionError      a file of the checkpoint is damaged or missing; names the file
     └── ReceiptError             a batch's tasks did not all report; the batch is replayed
+        └── EvaluationError      a batch was read more than once, and not with the same rows each time
 
     UserWarning
     └── UnboundedStateWarning    nothing bounds the state of a side: the join runs, and grows
@@ -85,6 +86,10 @@ class StateCorruptionError(CheckpointError):
 
 class ReceiptError(EvenJoinError):
     """Not every join instance left a receipt for the batch."""
+
+
+class EvaluationError(ReceiptError):
+    """A batch was read more than once, and its tasks did not see the same rows each time. Nothing was committed."""
 
 
 class UnboundedStateWarning(UserWarning):

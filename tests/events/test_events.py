@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.events import Migration, Progress, Totals, Verdict
-from evenjoin.load.receipt import Intake
+from evenjoin.load.intake import Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.runtime.advance import decided_by, followed_by, totals_after
 

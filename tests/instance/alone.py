@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from evenjoin.instance.batch import join_batch
-from evenjoin.instance.work import Arrivals
+from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.load.receipt import Receipt
 from evenjoin.placement import Biclique, Buckets, Region, RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
@@ -40,15 +39,15 @@ class Alone:
 
     def arrivals(self, data, work):
         """What this instance gets of some rows by alias, dispatched by one task."""
-        out, dispatcher = Arrivals(), Dispatcher(work, None, 0)
-        sent = []
+        out, dispatcher = Arrivals(), Dispatcher(work, None)
         for number, side in enumerate(self.spec.sides):
             rows = [{name: row.get(name) for name in side.columns} for row in data.get(side.alias, [])]
             wanted = pa.schema([side.schema.field(name) for name in side.columns])
-            sent.append(dispatcher.dispatch(number, pa.RecordBatch.from_pylist(rows, wanted)))
-            pieces = [piece for instance, piece in sent[-1].pieces if instance == self.instance]
-            out.tuples.update({number: pieces} if pieces else {})
-        out.intake.append(tuple(dispatched.intake for dispatched in sent))
+            sent = dispatcher.dispatch(number, pa.RecordBatch.from_pylist(rows, wanted))
+            for instance, piece, lines in sent.pieces:
+                if instance == self.instance:
+                    out.take("tuples", number, [piece], lines)
+        out.take_note(dispatcher.note)
         return out
 
     def stream(self, data, attempt="a", **more):
@@ -68,5 +67,5 @@ class Alone:
 
     def receipts(self):
         """The receipts of the batch under way."""
-        folder = f"receipts/{self.batches}"
+        folder = f"receipts/{self.batches}/s0t1"
         return [Receipt.from_bytes(self.folder.load(f"{folder}/{n}").to_pybytes()) for n in self.folder.names(folder)]

@@ -21,7 +21,6 @@ from evenjoin.kernels.hashing import (
     is_rebuildable,
     mix64,
     ordered_int64,
-    positions,
 )
 from evenjoin.placement.place import bucket_of
 
@@ -222,33 +221,6 @@ def test_the_bucket_of_a_key_does_not_depend_on_its_width():
     """Codes of 32 and 64 bits of the same value are in the same bucket: tables outlive a codec's width."""
     codes = np.array([-5, -1, 0, 1, 2**31 - 1], np.int32)
     assert bucket_of(codes, 97).tolist() == bucket_of(codes.astype(np.int64), 97).tolist()
-
-
-@pytest.mark.parametrize("timed", [False, True])
-def test_positions_are_even_even_for_one_hot_key(timed):
-    """u is uniform when all tuples have one key and one time: a hot key can be split by u alone."""
-    codes, times = np.full(50_000, 42), np.full(50_000, 7) if timed else None
-    u = positions(codes, times, side=0, first_ordinal=0, stream=0)
-    assert u.dtype == np.uint32
-    for shift in (22, 0):  # by its highest and its lowest ten bits
-        assert abs(uneven(np.bincount((u >> shift) & 1023, minlength=1024))) < 6
-
-
-def test_positions_are_a_function_of_the_tuple():
-    """Dispatched at once or in pieces, a tuple has the same u; another side, part or ordinal has another."""
-    codes, times = np.arange(1000) % 7, np.arange(1000) % 11
-    whole = positions(codes, times, 1, 0, 3)
-    pieces = [positions(codes[a:b], times[a:b], 1, a, 3) for a, b in ((0, 400), (400, 1000))]
-    assert np.concatenate(pieces).tolist() == whole.tolist()
-    for other in (positions(codes, times, 0, 0, 3), positions(codes, times, 1, 0, 4), positions(codes, times, 1, 1, 3)):
-        assert (other == whole).mean() < 0.01
-
-
-def test_positions_differ_from_part_to_part():
-    """The first tuple of many parts and batches, always the same: u is uniform over them, for any part number."""
-    parts = [*range(20_000), *(n << 20 for n in range(20_000)), *(2**60 + n for n in range(10_000))]
-    u = np.concatenate([positions(np.array([42]), None, side=0, first_ordinal=0, stream=n) for n in sorted(set(parts))])
-    assert abs(uneven(np.bincount(u >> 22, minlength=1024))) < 6
 
 
 def test_mix64_is_a_bijection_on_a_sample():

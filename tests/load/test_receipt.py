@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from evenjoin.load.receipt import HeavyKey, Intake, Receipt
+from evenjoin.load.intake import Intake
+from evenjoin.load.receipt import HeavyKey, Receipt
 from evenjoin.load.report import InstanceLoad, LoadReport, fold, sampled
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Run

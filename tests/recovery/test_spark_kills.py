@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenjoin.commit.log import CommitLog
+from evenjoin.commit.identity import recorded_log
 from evenjoin.state.files import open_folder
 from spark_streams import write_batches
 
@@ -93,8 +93,8 @@ def test_driver_killed_at_each_step(tmp_path):
 
 def rebalances(folder: Path) -> list[dict]:
     """What the checkpoint tells of the planner's migrations."""
-    log = CommitLog(open_folder(str(folder / "ck")))
-    events = [log.read(batch).migration for batch in log.batches()]
+    log = recorded_log(open_folder(str(folder / "ck")))
+    events = [commit.migration for commit in log.commits()]
     return [event for event in events if event is not None and event.why == "imbalance"]
 
 

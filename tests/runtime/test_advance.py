@@ -10,7 +10,8 @@ import pytest
 from evenjoin.commit.log import Commit, Watermark
 from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.instance.migrate import Migrated
-from evenjoin.load.receipt import Intake, Receipt
+from evenjoin.load.intake import Intake
+from evenjoin.load.receipt import Receipt
 from evenjoin.runtime.advance import Clocks, advance, migrated
 from evenjoin.runtime.settings import Guards, Settings
 from evenjoin.spec import build_spec

@@ -10,7 +10,7 @@ import pytest
 
 import evenjoin
 from evenjoin.commit.log import Watermark
-from evenjoin.load.receipt import Intake
+from evenjoin.load.intake import Intake
 from evenjoin.runtime.ahead import jumped, time_limit
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
@@ -213,7 +213,6 @@ def test_a_limit_beyond_the_last_time_is_none():
     assert time_limit(Watermark(None, (2**63 - 10, 3), ()), spec, 100, 0.0) is None
     assert time_limit(Watermark(None, (7, None), (), jump=9), spec, 100, 0.0) == 109
     assert time_limit(Watermark(), spec, 100, 1e9) is None
-    assert time_limit(Watermark(None, (7, None), ()), spec, None, 0.0) is None
 
 
 def test_jumped():

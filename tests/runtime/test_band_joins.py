@@ -222,7 +222,7 @@ def test_a_table_that_separates_keys_never_runs():
     spec = build_spec(SIDES, "l.k < r.k")
     table = resolve("hash").initial(2, 2, "shared")
     with pytest.raises(TableError, match="unequal keys"):
-        Dispatcher(work_of(spec, table), None, 0)
+        Dispatcher(work_of(spec, table), None)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 import pyarrow as pa
 import pytest
 
 from evenjoin.errors import (
     CheckpointInUseError,
+    EvaluationError,
     EvenJoinError,
     ReceiptError,
     StateCorruptionError,
 )
 from evenjoin.instance.migrate import Migrated
-from evenjoin.load.receipt import Intake, Receipt
+from evenjoin.load.intake import Intake
+from evenjoin.load.receipt import Receipt, receipt_name
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.settings import Hooks, Settings
 from evenjoin.spec import build_spec
@@ -29,11 +32,14 @@ SPEC = build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", select=["l.k"])
 @dataclass
 class Receipts:
     """A runtime whose instances do nothing but seal a file of their own and leave a receipt; some may be silent at
-    first (`unread`) or for good (`dead`)."""
+    first (`unread`) or for good (`dead`). `books` has for each try, and each instance, the sums that its receipts
+    name."""
 
     folder: object
     unread: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
+    books: list = field(default_factory=list)
+    replaceable: bool = False
     calls: list = field(default_factory=list)
 
     def execute(self, work, watermark):
@@ -59,7 +65,10 @@ class Receipts:
             late = (f"late/{work.batch}/0-{i}.arrow",) if i == 0 and work.batch == 7 else ()
             made = Receipt(work.batch, i, sealed, {}, (1, 0), (0, 0), (0, 0), 1.0, intake=(Intake(1), Intake()),
                            late_files=late)  # fmt: skip
-            self.folder.write(f"receipts/{work.batch}/{i}-{len(self.calls)}.json", made.to_bytes())
+            tries = self.books[min(work.trial, len(self.books)) - 1] if self.books else {}
+            for number, (got, said) in enumerate(tries.get(i, [(0, 0)])):
+                name = receipt_name(work.start, work.trial, i, got, said, f"{len(self.calls)}x{number}")
+                self.folder.write(f"receipts/{work.batch}/{name}", made.to_bytes())
 
 
 def driver(folder, instances=2, **hooks):
@@ -104,7 +113,7 @@ def test_an_instance_without_a_receipt_stops_the_batch():
     one = driver(folder)
     with pytest.raises(ReceiptError, match=r"instances \[1\] left no receipt"):
         one.run(0, Receipts(folder, dead=(1,)))
-    assert (one.last, folder.names("commits")) == (None, [])
+    assert (one.last, folder.names("commits")) == (None, ["0"])  # the start
     stale = set(folder.files)
     commit = one.run(0, Receipts(folder))
     assert commit.manifest.files <= set(folder.files)
@@ -116,7 +125,9 @@ def test_a_gap_in_the_batches_is_refused():
     folder = MemoryFolder()
     one = driver(folder)
     one.run(0, Receipts(folder))
-    with pytest.raises(StateCorruptionError, match="commits/1 is missing"):
+    with pytest.raises(
+        StateCorruptionError, match="batch 1 was never committed: the last commit is batch 0, and now batch 2"
+    ):
         one.run(2, Receipts(folder))
 
 
@@ -132,17 +143,25 @@ def test_one_driver_a_folder(tmp_path):
         one.run(0, Receipts(folder))
 
 
-def test_where_there_is_no_lock_the_second_commit_is_refused():
-    """Two drivers on one folder that both ran the batch: one commit, one error."""
-    folder = MemoryFolder()
-    one, two = driver(folder), driver(folder)
-    one.run(0, Receipts(folder))
-    with pytest.raises(CheckpointInUseError, match="batch 0 was committed by another query"):
-        two.run(0, Receipts(folder))
+def test_where_there_is_no_lock_the_older_driver_cannot_commit():
+    """Two drivers on one folder, at whatever point of its batch the second starts: only the younger one commits."""
+    for step in ("begin", "executed", "receipts", "commit"):
+        folder, younger = MemoryFolder(), []
+
+        def start_another(name, batch, at=step, folder=folder, younger=younger):
+            if name == at:
+                younger.append(driver(folder))
+
+        one = driver(folder, step=start_another)
+        with pytest.raises(CheckpointInUseError, match="not committed: another query has started"):
+            one.run(0, Receipts(folder))
+        younger[0].run(0, Receipts(folder))
+        assert [commit.batch for commit in younger[0].log.commits()] == [0]
 
 
 def test_garbage_goes_and_what_a_commit_names_stays():
-    """Files of other attempts after a commit, files of a crash at the next start."""
+    """Files of other attempts after a commit, files of a crash at the next start. What the commit before the last one
+    names stays too, so that one commit can be taken back."""
     folder = MemoryFolder()
     one = driver(folder)
     runtime = Receipts(folder)
@@ -154,6 +173,11 @@ def test_garbage_goes_and_what_a_commit_names_stays():
     folder.write("receipts/1/0-x.json", b"never read")
     driver(folder)
     assert (folder.names("segments"), folder.names("receipts")) == (["0"], [])
+    again = driver(folder)
+    for batch in (1, 2, 3):
+        again.run(batch, Receipts(folder))
+        before = next(islice(again.log.commits(), 1, None)).manifest.files
+        assert before <= set(folder.files)
 
 
 def test_a_change_of_size_migrates_once_and_says_why():
@@ -180,6 +204,109 @@ def test_late_files_are_delivered_before_the_commit():
     runtime.calls = seen
     one.run(7, runtime)
     assert seen[seen.index("receipts") + 1 :][:2] == [("late", ("late/7/0-0.arrow",)), "commit"]
+
+
+SAME = {0: [(5, 3)], 1: [(1, 3)]}
+TORN = {0: [(5, 3), (6, 3)], 1: [(1, 3)]}
+LOST = {0: [(5, 3)], 1: [(2, 3)]}
+
+
+@pytest.mark.parametrize("books", [SAME, {0: [(5, 3)] * 3, 1: [(1, 3), (1, 3)]}, {0: [(2**64 - 1, 0)], 1: [(1, 0)]}],
+                         ids=["one each", "several that agree", "sums wrap"])  # fmt: skip
+def test_receipts_that_agree_are_committed(books):
+    """Any number of runs of an instance, if all read the same and all that was sent was got."""
+    folder = MemoryFolder()
+    runtime = Receipts(folder, books=[books])
+    assert driver(folder).run(0, runtime).batch == 0
+    assert runtime.calls == [("execute", 0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("books", "says"), [(TORN, "instance 0 was run 2 times on different rows"), (LOST, "did not get")]
+)
+def test_receipts_that_disagree_are_not_committed(books, says):
+    """A sink that cannot take anything back: an error at once, that says what to do, and nothing is committed."""
+    folder = MemoryFolder()
+    one = driver(folder)
+    with pytest.raises(EvaluationError, match=rf"batch 0 was not committed: .*{says}.*df\.persist\(\)"):
+        one.run(0, Receipts(folder, books=[books]))
+    assert one.last is None
+    assert one.run(0, Receipts(folder)).batch == 0
+
+
+@pytest.mark.parametrize("books", [TORN, LOST], ids=["torn", "lost"])
+def test_a_sink_that_replaces_gets_one_more_try(books):
+    """Under another number, so that receipts of the first try are not read; a second failure is an error."""
+    folder = MemoryFolder()
+    runtime = Receipts(folder, books=[books, SAME], replaceable=True)
+    commit = driver(folder).run(0, runtime)
+    assert runtime.calls == [("execute", 0, 2)] * 2
+    assert all("-2.arrow" in name for name in commit.manifest.files)
+    folder = MemoryFolder()
+    with pytest.raises(EvaluationError):
+        driver(folder).run(0, Receipts(folder, books=[books, books], replaceable=True))
+
+
+@pytest.mark.parametrize("stale", ["s0t1", "s1t2", "s1t0"])
+def test_receipts_of_another_start_or_try_are_not_read(stale):
+    """A task that outlived its driver, or its try, reports into a folder of its own: here a receipt that lies."""
+    folder = MemoryFolder()
+    driver(folder)
+    one = driver(folder)
+    lie = Receipt(
+        0, 1, {(1, 0): (Run("segments/0/lie.arrow", 0, 9, 9, 0, 0, 0, 1, 1, 1),)}, {}, (9, 0), (0, 0), (0, 0), 1.0
+    )
+    folder.write(f"receipts/0/{stale}/1-{0:016x}-{0:016x}-old.json", lie.to_bytes())
+    commit = one.run(0, Receipts(folder))
+    assert not any("lie" in name for name in commit.manifest.files)
+
+
+def test_a_receipt_that_is_none_is_named():
+    """A file that somebody put there, or an instance that the table does not have."""
+    for name in ("readme.txt", f"7-{0:016x}-{0:016x}-x.json"):
+        folder = MemoryFolder()
+        one = driver(folder)
+        folder.write(f"receipts/0/s0t1/{name}", b"?")
+        with pytest.raises(ReceiptError, match=name):
+            one.run(0, Receipts(folder))
+
+
+def test_a_segment_that_is_gone_stops_the_commit():
+    """Sealed, reported, and deleted by somebody before the commit."""
+    folder = MemoryFolder()
+    gone = []
+
+    def lose(name, batch):
+        if name == "commit":
+            gone.append(f"segments/0/{folder.names('segments/0')[0]}")
+            folder.delete(gone[0])
+
+    one = driver(folder, step=lose)
+    with pytest.raises(ReceiptError, match=r"segment segments/0/.* was sealed and is gone"):
+        one.run(0, Receipts(folder))
+    assert one.last is None
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_what_a_commit_names_is_on_the_disk_before_it(durability):
+    """Segments first, then the commit and its tables; with "os" nothing is asked for."""
+    seen = []
+
+    class Disk(MemoryFolder):
+        def sync(self, names):
+            seen.append(("sync", sorted(name.split("/")[0] for name in names)))
+
+        def create(self, name, data):
+            seen.append(name.split("/")[0])
+            return super().create(name, data)
+
+    folder = Disk()
+    one = Driver(SPEC, Settings(Hash(), 2, durability=durability), folder)
+    seen.clear()
+    one.run(0, Receipts(folder))
+    synced = [item for item in seen if item[0] == "sync"]
+    expected = [("sync", ["segments", "segments"]), "tables", "commits", ("sync", ["commits", "tables", "tables"])]
+    assert seen == expected if durability == "fsync" else not synced
 
 
 class Stuck(MemoryFolder):

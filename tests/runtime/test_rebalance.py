@@ -10,8 +10,9 @@ import pytest
 
 import evenjoin
 from evenjoin.errors import TableError
+from evenjoin.load.intake import Intake
 from evenjoin.load.items import F64, Items, loads
-from evenjoin.load.receipt import HeavyKey, Intake
+from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 from evenjoin.runtime.rebalance import decide

@@ -107,8 +107,8 @@ def test_rebuilt_columns_are_the_original_ones():
         [pa.array(rows[c][:3], SCHEMA.field(c).type) for c in side.columns], names=list(side.columns)
     )
     table = RoutingTable(0, 1, 2, 1, (Region(Buckets((0,)), Biclique(((0,), (0,)))),))
-    sent = Dispatcher(work_of(spec, table), None, 0).dispatch(0, data)
-    ((_, piece),) = sent.pieces
+    sent = Dispatcher(work_of(spec, table), None).dispatch(0, data)
+    ((_, piece, _),) = sent.pieces
     tuples = Tuples.of(tuple_schemas(spec)[0], piece.select(tuple_schemas(spec)[0].run.names))
     assert set(tuples.schema.rebuilt) == {"day", "tz"}
     assert tuples.schema.stored.names == ["name"]

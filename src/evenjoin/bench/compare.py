@@ -35,7 +35,7 @@ from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
-from evenjoin.commit.log import CommitLog
+from evenjoin.commit.identity import recorded_log
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration
 from evenjoin.load.items import items_of
@@ -292,8 +292,8 @@ def _watched(job: Job, logs: Path, tell: Callable[[int], None], most_ms: float) 
 
 def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> Trace:
     """The trace of a finished run of strategy `own`, also by the measures of the others that have a planner."""
-    log = CommitLog(open_folder(checkpoint))
-    commits = [log.read(batch) for batch in log.batches()]
+    log = recorded_log(open_folder(checkpoint))
+    commits = [*log.commits()][::-1]
     tables = {name: log.read_table(name) for name in {commit.table for commit in commits}}
     reports = [commit.report for commit in commits if commit.report is not None]
     asked = [name for name in strategies if name == own or resolve(name).tracked]

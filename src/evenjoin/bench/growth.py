@@ -80,7 +80,7 @@ def run(folder: Path, rows: int, batches: int) -> Growth:
     import warnings
 
     import evenjoin
-    from evenjoin.commit.log import CommitLog
+    from evenjoin.commit.identity import recorded_log
     from evenjoin.state.files import open_folder
 
     spark = open_session(cores())
@@ -95,8 +95,8 @@ def run(folder: Path, rows: int, batches: int) -> Growth:
         joined = evenjoin.join(sides, on="l.k = r.k", select=["l.k", "l.ts AS lts", "l.v AS lv", "r.ts", "r.v"])
     writer = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "ck"))
     writer.trigger(availableNow=True).start().awaitTermination()
-    log = CommitLog(open_folder(folder / "ck"))
-    commits = [log.read(b) for b in range(batches)]
+    log = recorded_log(open_folder(folder / "ck"))
+    commits = [*log.commits()][::-1]
     times = [commit.duration_ms for commit in commits]
     matches = [commit.report.matches for commit in commits[1:] if commit.report]
     disk = sum(path.stat().st_size for path in (folder / "ck" / "segments").rglob("*.arrow"))

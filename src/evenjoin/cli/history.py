@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenjoin.commit.identity import recorded_join
-from evenjoin.commit.log import Commit, CommitLog
+from evenjoin.commit.identity import recorded_join, recorded_log
+from evenjoin.commit.log import Commit
 from evenjoin.errors import CheckpointError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.load.report import LoadReport
@@ -148,9 +148,9 @@ class History:
 def read_history(location: str | Path) -> History:
     """The history of the checkpoint at a path or URI."""
     folder = _open(location)
-    log = CommitLog(folder)
+    log = recorded_log(folder)
     join = RecordedJoin.from_json(recorded_join(folder))
-    commits = tuple(commit for batch in log.batches() if (commit := _read(log, batch)) is not None)
+    commits = tuple(log.commits())[::-1]
     return History(join, log.read_table(commits[-1].next_table) if commits else None, commits)
 
 
@@ -242,13 +242,3 @@ def _open(location: str | Path) -> Folder:
         why = "it has no join.json" if isinstance(error, FileNotFoundError) else str(error)
         raise CheckpointError(f"{location} is not a checkpoint of EvenJoin: {why}") from None
     return folder
-
-
-def _read(log: CommitLog, batch: int) -> Commit | None:
-    """One commit, or nothing if a running query has just trimmed it."""
-    try:
-        return log.read(batch)
-    except StateCorruptionError:
-        if batch in log.batches():
-            raise
-        return None

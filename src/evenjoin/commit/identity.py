@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evenjoin.commit.log import checked, read_checked
+from evenjoin.commit.log import CommitLog, checked, read_checked
 from evenjoin.commit.owner import LOCK
 from evenjoin.errors import CheckpointMismatchError, StateCorruptionError
 from evenjoin.state.files import Folder
@@ -93,6 +93,11 @@ def recorded_identity(folder: Folder) -> Identity:
     """The identity of a checkpoint. CheckpointMismatchError if it has another format."""
     data = _recorded(folder)
     return Identity(data["uuid"], data["seed"])
+
+
+def recorded_log(folder: Folder) -> CommitLog:
+    """The commit log of a checkpoint, for whoever only looks at it."""
+    return CommitLog(folder, recorded_identity(folder).uuid)
 
 
 def _recorded(folder: Folder) -> dict[str, Any]:

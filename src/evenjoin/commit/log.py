@@ -1,11 +1,21 @@
-"""The commit log. `commits/<batch>` is created once, whole, or not at all: that instant makes the batch final.
+"""The commit log. Its entries are numbered 0, 1, 2, ...; each is created once, whole, or not at all.
 
-A commit holds everything the next batch starts from: the table, the manifest, the watermark, the load report, the
+    commits/0   start          a driver begins here; nothing was committed before
+    commits/1   batch 0
+    commits/2   batch 1
+    commits/3   start          a restart: it goes on from entry 2
+    commits/4   batch 2        ... whose entry was free, so no younger driver has started
+
+An entry is the *commit* of a batch or the *start* of a driver. The instant in which a commit is created makes its batch
+final. It holds everything the next batch starts from: the table, the manifest, the watermark, the load report, the
 verdict and the table to use next.
+
+A start is a fence. It takes the next number, and only then goes on from the last commit, which it names. A driver that
+still runs finds the number of its next entry taken, and stops: of two drivers only the younger one can commit.
 
     checkpoint/
       join.json          the join this checkpoint belongs to (identity.py)
-      commits/<batch>    commits: a line with the CRC-32, then JSON
+      commits/<entry>    starts and commits: a line with the CRC-32, then JSON
       tables/<name>      routing tables, named by version and digest; in the same form
       segments/<batch>/  runs sealed in that batch
       receipts/<batch>/  what the instances of the batch under way report; late/<batch>/ its late rows
@@ -14,7 +24,7 @@ verdict and the table to use next.
 
 Guarantee: tables and segments are read only if a commit names them. So whatever a crash leaves behind is garbage, never
 state. A file that is damaged or missing raises a StateCorruptionError.
-Not guaranteed: that all commits are there. Only the last KEEP_COMMITS are kept.
+Not guaranteed: that all commits are there. Only the last KEEP_COMMITS entries are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -34,6 +44,10 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 
 KEEP_COMMITS = 512
+"""Entries that are kept."""
+_IN_USE = "another query has started on this checkpoint; give each query a checkpoint of its own"
+TRIES = 64
+"""How often a start that others come before looks for the next free number."""
 SEGMENT = re.compile(r"segments/\d+/[\w.-]+\.arrow")
 """What the name of a segment looks like: never absolute, never outside of the checkpoint."""
 
@@ -55,6 +69,7 @@ class Commit:
     """One batch, final.
 
     table, next_table   the names of the table that this batch used, and of the one that the next batch is to use
+    entry, previous     the number of this entry of the log, and of the commit before it
     asked               the strategy, layout and size that the user asked for. A restart that asks for something else
                         gets a new table; one that asks for the same goes on with the table that planning arrived at
     migration           the migration made before this batch, if any
@@ -72,6 +87,8 @@ class Commit:
     migration: Migration | None = None
     totals: Totals = field(default_factory=Totals)
     verdict: Verdict | None = None
+    entry: int = 0
+    previous: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -86,6 +103,8 @@ class Commit:
             "migration": asdict(self.migration) if self.migration else None,
             "totals": asdict(self.totals),
             "verdict": asdict(self.verdict) if self.verdict else None,
+            "entry": self.entry,
+            "previous": self.previous,
         }
 
     @classmethod
@@ -104,44 +123,99 @@ class Commit:
         )
 
 
-class CommitLog:
-    """Reads and appends the commits and tables of one checkpoint folder."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A driver begins: `last` is the entry of the commit that it goes on from, None if there is none."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    entry: int
+    last: int | None
+
+
+class CommitLog:
+    """Reads and appends the entries and tables of one checkpoint folder, whose uuid every entry carries."""
+
+    def __init__(self, folder: Folder, uuid: str) -> None:
+        self._folder, self._uuid = folder, uuid
         self._saved: set[str] = set()
 
-    def batches(self) -> list[int]:
+    def entries(self) -> list[int]:
+        """The numbers of all entries that are kept, ascending."""
         return sorted(int(name) for name in self._folder.names("commits") if name.isdigit())
 
     def latest(self) -> Commit | None:
-        batches = self.batches()
-        return self.read(batches[-1]) if batches else None
+        """The last commit; None before the first."""
+        entries = self.entries()
+        return self._commit(self._last(entries[-1])) if entries else None
 
-    def read(self, batch: int) -> Commit:
-        """A commit. StateCorruptionError if it is not that batch's, or names a file that no instance could have sealed:
-        what a commit names is read, and deleted later."""
-        commit = Commit.from_json(read_checked(self._folder, f"commits/{batch}"))
-        strange = sorted(name for name in commit.manifest.files if not SEGMENT.fullmatch(name))
-        if commit.batch != batch or strange:
-            what = f"the segment {strange[0]!r}" if strange else f"batch {commit.batch}"
-            raise StateCorruptionError(f"commits/{batch} names {what}: it was not written so; restore it from a copy")
-        return commit
+    def begin(self) -> tuple[Start, Commit | None]:
+        """Append a start. Returns it with the commit that it goes on from."""
+        for _ in range(TRIES):
+            entries = self.entries()
+            last = self._last(entries[-1]) if entries else None
+            start = Start(entries[-1] + 1 if entries else 0, last)
+            if self._create(start.entry, {"kind": "start", **asdict(start)}):
+                return start, self._commit(last)
+        raise CheckpointInUseError("other queries keep starting on this checkpoint; give each a checkpoint of its own")
+
+    def read(self, entry: int) -> Start | Commit:
+        """An entry. StateCorruptionError if it is not the one of that number, or names a file that no instance could
+        have sealed: what a commit names is read, and deleted later."""
+        data = read_checked(self._folder, f"commits/{entry}")
+        if data.pop("uuid", None) != self._uuid:
+            raise StateCorruptionError(f"commits/{entry} is of another checkpoint: restore the right one from a copy")
+        found = Start(data["entry"], data["last"]) if data.pop("kind", None) == "start" else Commit.from_json(data)
+        files = found.manifest.files if isinstance(found, Commit) else ()
+        strange = sorted(name for name in files if not SEGMENT.fullmatch(name))
+        if found.entry != entry or strange:
+            what = f"the segment {strange[0]!r}" if strange else f"entry {found.entry}"
+            raise StateCorruptionError(f"commits/{entry} names {what}: it was not written so; restore it from a copy")
+        return found
+
+    def commits(self) -> Iterator[Commit]:
+        """The commits that are kept, the newest first. A running query may delete the oldest meanwhile."""
+        last = self.latest()
+        while last is not None:
+            yield last
+            before = last.previous
+            try:
+                last = self._commit(before)
+            except StateCorruptionError:
+                if before in self.entries():
+                    raise
+                return
 
     def append(self, commit: Commit, tables: Sequence[RoutingTable] = ()) -> None:
-        """Make the batch final, and delete commits of long ago. `tables` are those that the commit names.
+        """Make the batch final, and delete entries of long ago. `tables` are those that the commit names.
 
-        CheckpointInUseError if the batch is final already: then two drivers share the checkpoint.
+        CheckpointInUseError if its entry is taken: then another driver has started on the checkpoint.
         """
         for table in tables:
             self.save_table(table)
-        if not self._folder.create(f"commits/{commit.batch}", checked(commit.to_json())):
-            raise CheckpointInUseError(
-                f"batch {commit.batch} was committed by another query on this checkpoint; "
-                "give each query a checkpoint of its own"
-            )
-        for batch in self.batches()[:-KEEP_COMMITS]:
-            self._folder.delete(f"commits/{batch}")
+        if not self._create(commit.entry, commit.to_json()):
+            raise CheckpointInUseError(f"batch {commit.batch} was not committed: {_IN_USE}")
+        for entry in self.entries()[:-KEEP_COMMITS]:
+            self._folder.delete(f"commits/{entry}")
+
+    def check_last(self, entry: int) -> None:
+        """CheckpointInUseError if there is an entry after this one: then another driver has started."""
+        if self.entries()[-1:] != [entry]:
+            raise CheckpointInUseError(f"the batch was not committed: {_IN_USE}")
+
+    def _create(self, entry: int, data: dict[str, Any]) -> bool:
+        return self._folder.create(f"commits/{entry}", checked({"uuid": self._uuid, **data}))
+
+    def _last(self, entry: int) -> int | None:
+        """The entry of the last commit, as seen from the last entry."""
+        found = self.read(entry)
+        return found.last if isinstance(found, Start) else entry
+
+    def _commit(self, entry: int | None) -> Commit | None:
+        if entry is None:
+            return None
+        found = self.read(entry)
+        if isinstance(found, Start):
+            raise StateCorruptionError(f"commits/{entry} is a start where a commit is expected: restore it from a copy")
+        return found
 
     def save_table(self, table: RoutingTable) -> str:
         """Write a table, unless that was done before. Returns its name."""

@@ -19,7 +19,9 @@ runs state (runtime/advance.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +32,11 @@ from evenjoin.instance.follow import Here, Trail, follow
 from evenjoin.instance.late import write_late
 from evenjoin.instance.tally import Tally, cell_counts, heavy_keys, kept
 from evenjoin.instance.verify import dirty_codes
-from evenjoin.instance.work import Arrivals, Work
-from evenjoin.load.receipt import Intake, Receipt
+from evenjoin.instance.work import Work
+from evenjoin.load.intake import Intake, Note
+from evenjoin.load.receipt import Receipt, receipt_name
 from evenjoin.load.report import HEAVY_KEYS
+from evenjoin.placement.place import At, place
 from evenjoin.placement.topology import Role
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Place
@@ -40,6 +44,34 @@ from evenjoin.state.segment import Run, Segments, choose, cut, merged, seal
 from evenjoin.state.tuples import ROLE, Tuples
 
 Runs = dict[Place, tuple[Run, ...]]
+PLACED = 4096
+"""Tuples on which the time of placing is measured."""
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What reached an instance in one batch: tuples and late rows by side, and the notes of dispatch tasks.
+
+    `got` is the sum of the lines of all that came. `said` is the sum of what the notes say was sent. Over all instances
+    the two must add up to the same (load/receipt.py).
+    """
+
+    tuples: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    got: int = 0
+    said: int = 0
+
+    def take_note(self, note: Note) -> None:
+        """Read the note of a dispatch task. It has a line of its own, which no sum of lines includes."""
+        self.notes.append(note)
+        self.got = (self.got + note.line) % 2**64
+        self.said = (self.said + note.line + note.sent) % 2**64
+
+    def take(self, kind: Literal["tuples", "late"], side: int, rows: Iterable[pa.RecordBatch], lines: int) -> None:
+        """Take in rows of a side, and the sum of their lines."""
+        (self.tuples if kind == "tuples" else self.late).setdefault(side, []).extend(rows)
+        self.got = (self.got + lines) % 2**64
 
 
 def join_batch(
@@ -47,12 +79,13 @@ def join_batch(
 ) -> Iterator[pa.RecordBatch]:
     """The results of one instance for one batch. The receipt is written after the caller has taken the last result.
 
-    `attempt` names this one execution of the instance. It is part of the name of every file that is written, so that a
-    retried task never overwrites the files of an earlier try.
+    `attempt` names this one execution of the instance. With the numbers of the start and the try it is part of the name
+    of every file that is written, so that no execution ever overwrites the files of another.
     """
     busy, step = _Busy(), work.step or _no_step
     here = _arrived(work, instance, arrivals, segments)
     receive_ms = busy.ms()
+    place_us = _place_us(here) if work.tracked else 0.0
     trails = [Trail.of(here, path) for path in work.program.paths]
     for path, trail in zip(work.program.paths, trails, strict=True):
         for found in follow(here, path, trail):
@@ -77,10 +110,14 @@ def join_batch(
         receive_ms=round(receive_ms, 3),
         cells=cell_counts(tally),
         heavy=heavy_keys(tally, work.tracked or HEAVY_KEYS, "redacted" if work.redact else "named"),
-        intake=tuple(sum((note[side] for note in arrivals.intake), Intake()) for side in sides),
-        late_files=write_late(folder, arrivals.late, work.batch, f"{instance}-{attempt}") if arrivals.late else (),
+        intake=tuple(sum((note.intake[side] for note in arrivals.notes), Intake()) for side in sides),
+        late_files=write_late(folder, arrivals.late, work.batch, f"{instance}-{work.mark}-{attempt}")
+        if arrivals.late
+        else (),
+        place_us=place_us,
     )
-    folder.write(f"receipts/{work.batch}/{instance}-{attempt}.json", receipt.to_bytes())
+    name = receipt_name(work.start, work.trial, instance, arrivals.got, arrivals.said, attempt)
+    folder.write(f"receipts/{work.batch}/{name}", receipt.to_bytes())
     step("receipt", instance)
 
 
@@ -100,6 +137,16 @@ def _arrived(work: Work, instance: int, arrivals: Arrivals, segments: Segments) 
     return Here(work, instance, segments, stored, probing)
 
 
+def _place_us(here: Here) -> float:
+    """Microseconds that it takes to place one tuple, measured on some of this batch's. Planners weigh it against the
+    cost of moving tuples; dispatch cannot tell it, because what dispatch sends must not hold a clock."""
+    at = max((tuples.at for tuples in here.probing), key=lambda some: len(some.codes))
+    at = At(at.codes[:PLACED], at.u[:PLACED])
+    began = time.perf_counter()
+    place(here.work.table, 0, at)
+    return round((time.perf_counter() - began) * 1e6 / max(len(at.codes), 1), 4)
+
+
 def _with_role(tuples: Tuples, roles: npt.NDArray[np.uint8], role: Role) -> Tuples:
     has = (roles & int(role)) != 0
     return tuples if has.all() else tuples.take(np.flatnonzero(has))
@@ -115,7 +162,7 @@ def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs]:
     here.segments.retain(named, f"-i{here.instance}-")
     for store, tuples in enumerate(here.stored):
         place = here.instance, store
-        name = f"segments/{work.batch}/{store}-{{}}-i{here.instance}-{attempt}.arrow"
+        name = f"segments/{work.batch}/{store}-{{}}-i{here.instance}-{work.mark}-{attempt}.arrow"
         due = choose(work.runs.get(place, ()), work.merge_budget)
         new = sealed(work, store, cut(tuples, work.sub_windows[store]), folder, name.format("new"))
         if due:

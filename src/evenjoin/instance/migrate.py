@@ -97,7 +97,7 @@ def migrate_instance(
                 parcels[instance].append(tuples.batch.filter(pa.array(stays)))
         for recipient, parts in parcels.items():
             whole = Tuples.joined(work.schemas[store], parts, work.schemas[store].run)
-            name = f"segments/{work.batch}/{store}-moved-i{recipient}-from{instance}-{attempt}.arrow"
+            name = f"segments/{work.batch}/{store}-moved-i{recipient}-from{instance}-{work.mark}-{attempt}.arrow"
             come[recipient, store] += sealed(work, store, cut(whole, work.sub_windows[store]), folder, name)
             sent_bytes += whole.batch.nbytes if recipient != instance else 0
     if work.step is not None:

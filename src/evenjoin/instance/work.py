@@ -1,26 +1,23 @@
-"""Work: everything the instances of one batch are told, and what reaches one of them.
+"""Work: everything the instances of one batch are told.
 
 `Work` is the same for all instances of a batch and travels to the tasks, so it holds values only: the join, the
-program, the routing table, and the runs that the last commit (or the migration after it) named. `Arrivals` is one
-instance's share of the batch.
+program, the routing table, and the runs that the last commit (or the migration after it) named.
 
 Guarantee: the same work and arrivals give the same results, however often and wherever they are run. Only the names of
-the files written differ, by the `attempt` that the task is given.
+the files written differ: by start, try, and the `attempt` that the task is given.
 Not here: what an instance does with its work (batch.py), and who makes it (runtime/driver.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from evenjoin.instance.program import Program
-from evenjoin.load.receipt import Intake
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
@@ -33,6 +30,9 @@ from evenjoin.state.tuples import Tuples, TupleSchema
 class Work:
     """One batch, as its instances see it. `schemas` and `sub_windows` are by store, `runs` by place.
 
+    start       the number of the start of the join, and
+    trial       the number of the try of this batch: both are in the name of every file that a task writes
+    seed        of the hashes of this checkpoint
     masks       the tables that masked runs name, by that name
     tracked     how many heavy keys each instance reports, with what is stored of them and of each cell;
                 0: nobody wants stored counts, and HEAVY_KEYS are reported without them
@@ -45,6 +45,9 @@ class Work:
     program: Program
     schemas: tuple[TupleSchema, ...]
     batch: int
+    start: int
+    trial: int
+    seed: int
     table: RoutingTable
     masks: Mapping[str, RoutingTable]
     runs: Mapping[Place, tuple[Run, ...]]
@@ -57,20 +60,16 @@ class Work:
     time_limit: int | None = None
     step: Callable[[str, int], None] | None = None
 
+    @property
+    def mark(self) -> str:
+        """Start and try, as they stand in the names of files."""
+        return f"s{self.start}t{self.trial}"
+
     def alive(self, instance: int, store: int, run: Run, tuples: Tuples) -> npt.NDArray[np.bool_] | None:
         """Which tuples of a run are alive: None for all, else those that its mask's table stores here."""
         if run.mask is None:
             return None
         return stored_here(self.masks[run.mask], self.program.stores[store].group, tuples.at, instance)
-
-
-@dataclass(slots=True)
-class Arrivals:
-    """What reached an instance in one batch: tuples and late rows by side, and the intake notes of dispatch tasks."""
-
-    tuples: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
-    late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
-    intake: list[tuple[Intake, ...]] = field(default_factory=list)
 
 
 def sub_window_widths(spec: JoinSpec, program: Program, asked: int | None) -> tuple[int | None, ...]:

@@ -127,20 +127,6 @@ def mix64(values: npt.NDArray[Any]) -> U64:
     return x
 
 
-def positions(codes: Codes, times: I64 | None, side: int, first_ordinal: int, stream: int) -> npt.NDArray[np.uint32]:
-    """The position `u` of each tuple: a uniform uint32 that is a function of the tuple's code, time, side and ordinal.
-
-    `stream` (below 2^61) differs between batches and between the dispatch tasks of a batch. `first_ordinal` is how many
-    tuples the task has sent before. `side` must be below 4.
-    """
-    ordinals = np.arange(first_ordinal, first_ordinal + len(codes), dtype=np.uint64)
-    seed = mix64(np.array([stream * 4 + side + 1], np.uint64))
-    mixed = mix64(ordinals * GOLDEN + seed) ^ codes.astype(np.int64).view(np.uint64)
-    if times is not None:
-        mixed = mix64(mixed) ^ times.view(np.uint64)
-    return (mix64(mixed) >> np.uint64(32)).astype(np.uint32)
-
-
 def hash_column(column: pa.Array) -> U64:
     """A 64-bit hash of each value. NULL has a hash of its own. O(bytes)."""
     if pa.types.is_dictionary(column.type):

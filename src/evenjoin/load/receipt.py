@@ -3,21 +3,52 @@
 A receipt is written when the instance's last result has been handed over. So a missing receipt means that nobody took
 all of the instance's results.
 
-Guarantee: the receipts of a task that ran twice say the same, except for times and for the names of files. The driver
-takes any one of them, and the files that it does not name are garbage.
-Not here: how the counts are made (instance/tally.py), and what they mean (report.py).
+Which receipts may become a commit is decided by their *books* (`balance`).
+
+Spark may run any part of a batch more than once: a task is retried or runs twice at the same time, files of a shuffle
+are lost and made again, a user's function reads the results twice. Each run of an instance leaves a receipt. Receipts
+of different runs may only be put together if all runs saw the same rows in the same places.
+
+A tuple that is sent to an instance in a role is a *line* (kernels/content.py). Each packed row carries the sum of its
+lines, and the closing note of each dispatch task the sum of all lines that it sent. So a receipt can name
+
+    got    the sum of the lines of all rows that the instance read
+    said   the sum of what was sent, of the notes that the instance read
+
+and receipts are accepted exactly if
+
+    (a) each instance has a receipt                                  otherwise the missing instances are run
+    (b) all receipts of an instance name the same two sums           otherwise they read different rows
+    (c) the `got` of all instances add up to the `said` of all       otherwise a tuple was lost, or placed twice
+
+Then any receipt of each instance may be taken: all its runs read the same tuples, so they sealed the same state and
+gave the same results.
+
+Guarantee, up to a 64-bit collision: what `balance` accepts are receipts of one and the same set of rows, each placed
+once. Not guaranteed: that these rows are the right ones, if the query above gives a task that runs again the rows of
+another.
+Not here: how the counts are made (instance/tally.py), what they mean (report.py), and who runs what is missing
+(runtime/driver.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenjoin.load.samples import Sample, merge_samples
+from evenjoin.errors import ReceiptError
+from evenjoin.load.intake import Intake
 from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
+
+
+def receipt_name(start: int, trial: int, instance: int, got: int, said: int, attempt: str) -> str:
+    """The name of a receipt's file. It says which start and try wrote it, and the sums of its instance's book, so that
+    the driver need not read receipts that it will not take."""
+    return f"s{start}t{trial}/{instance}-{got:016x}-{said:016x}-{attempt}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +81,6 @@ class HeavyKey:
         return cls(data["code"], data["name"], *counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """What dispatch saw of one side.
-
-    rows, late, unmatchable   rows read; of these the late ones, and those that nothing can match (a NULL key, no time
-                              although the join has time bounds, or the side's filter fails)
-    latest                    the latest event time of the rows that the watermark sees: all but those that are
-                              unmatchable or ahead
-    hash_ms                   how long it took to encode keys and place tuples
-    sample                    a sample of the codes, where a planner looks at codes
-    ahead, ahead_from         rows set aside because their event time is too far ahead, and the least of their times
-    """
-
-    rows: int = 0
-    late: int = 0
-    unmatchable: int = 0
-    latest: int | None = None
-    hash_ms: float = field(default=0.0, compare=False)
-    sample: Sample = field(default=(), compare=False)
-    ahead: int = 0
-    ahead_from: int | None = None
-
-    @property
-    def seen(self) -> int:
-        """How many rows the watermark sees."""
-        return self.rows - self.unmatchable - self.ahead
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __add__(self, other: Intake) -> Intake:
-        times = [t for t in (self.latest, other.latest) if t is not None]
-        least = [t for t in (self.ahead_from, other.ahead_from) if t is not None]
-        return Intake(
-            self.rows + other.rows,
-            self.late + other.late,
-            self.unmatchable + other.unmatchable,
-            max(times) if times else None,
-            self.hash_ms + other.hash_ms,
-            merge_samples(self.sample, other.sample) if self.sample or other.sample else (),
-            self.ahead + other.ahead,
-            min(least) if least else None,
-        )
-
-
 CellCount = tuple[int, int, int, int, int]
 """(side, cell, arrived, stored, results): counts of one cell of the table (see `cells_of` in placement/place.py). They
 mean the same as in HeavyKey."""
@@ -112,6 +98,7 @@ class Receipt:
     cells, heavy       the load by cell of the table, and of the heaviest keys
     intake             per side, what the dispatch tasks saw that sent their notes to this instance
     late_files         the files with late rows that this instance wrote
+    place_us           microseconds that placing one tuple takes, measured here; 0 if no planner wants to know
     """
 
     batch: int
@@ -127,6 +114,7 @@ class Receipt:
     heavy: tuple[HeavyKey, ...] = ()
     intake: tuple[Intake, ...] = ()
     late_files: tuple[str, ...] = field(default=())
+    place_us: float = 0.0
 
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -147,3 +135,44 @@ class Receipt:
         for name in ("stored", "probes", "results", "late_files"):
             data[name] = tuple(data[name])
         return cls(**data)
+
+
+_NAME = re.compile(r"(\d+)-([0-9a-f]{16})-([0-9a-f]{16})-[\w.-]+\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the names of a try's receipts tell.
+
+    chosen    a receipt's file for each instance that left one
+    missing   the instances that left none
+    wrong     why the receipts cannot be put together; empty if they can
+    """
+
+    chosen: dict[int, str]
+    missing: tuple[int, ...]
+    wrong: str = ""
+
+
+def balance(names: Iterable[str], instances: int) -> Books:
+    """Compare the receipts of one try, given by the names of their files (load/receipt.py). `wrong` is filled in only
+    if none is missing."""
+    sums: dict[int, set[tuple[int, int]]] = {}
+    chosen: dict[int, str] = {}
+    for name in sorted(names):
+        found = _NAME.fullmatch(name)
+        if found is None or int(found[1]) >= instances:
+            raise ReceiptError(f"receipt {name!r} is not one of this batch: remove it; the batch will be replayed")
+        instance = int(found[1])
+        sums.setdefault(instance, set()).add((int(found[2], 16), int(found[3], 16)))
+        chosen.setdefault(instance, name)
+    missing = tuple(instance for instance in range(instances) if instance not in chosen)
+    return Books(chosen, missing, "" if missing else _wrong(sums))
+
+
+def _wrong(sums: dict[int, set[tuple[int, int]]]) -> str:
+    torn = sorted(instance for instance, several in sums.items() if len(several) > 1)
+    if torn:
+        return f"instance {torn[0]} was run {len(sums[torn[0]])} times on different rows"
+    got, said = (sum(one[k] for several in sums.values() for one in several) % 2**64 for k in (0, 1))
+    return "" if got == said else "the instances did not get what was sent to them"

@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Any
 
-from evenjoin.load.receipt import CellCount, HeavyKey, Intake, Receipt
+from evenjoin.load.intake import Intake
+from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
 from evenjoin.load.samples import Sample, merge_samples, scaled
 from evenjoin.state.manifest import Manifest
 
@@ -133,7 +135,7 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
     before = last.recent if last is not None and len(last.instances) == len(instances) else ()
-    rows, received = sum(i.rows for i in intake), sum(taken)
+    received = sum(taken)
     return LoadReport(
         receipts[0].batch,
         instances,
@@ -141,7 +143,7 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
         _cells(receipts),
         intake,
         recent=(*before, taken)[-RECENT:],
-        hash_us=1000 * sum(i.hash_ms for i in intake) / rows if rows else 0.0,
+        hash_us=mean(r.place_us for r in receipts),
         transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
     )
 

@@ -3,9 +3,9 @@
     ((code, weight), ...)    codes ascend, each once; weights are positive and add up to the side's tuples alive
 
 A tuple counts once, however many instances store a copy of it. Late and unmatchable tuples do not count, nor do those
-that have expired. A batch of n dispatched tuples is sampled as m of its codes, evenly spaced in the order of arrival,
-with the weight n/m each. With `alive` tuples of the side after the batch, of which `arrived` came in it, the new
-sample is
+that have expired. A dispatch task with n tuples is sampled as the codes of the m tuples with the smallest ids, with the
+weight n/m each. Ids are hashes, so this is a random choice, and it does not depend on the order of rows. With `alive`
+tuples of the side after the batch, of which `arrived` came in it, the new sample is
 
     merge_samples(scaled(old, alive - arrived), new, limit)
 
@@ -36,14 +36,27 @@ def merge_samples(old: Sample, new: Sample, limit: int = SAMPLE_POINTS) -> Sampl
     return tuple(zip(codes.tolist(), weights.tolist(), strict=True))
 
 
-def sample_of(codes: np.ndarray, limit: int = SAMPLE_POINTS) -> Sample:
-    """A sample of a batch: at most `limit` of its codes, evenly spaced in the order of arrival, all with the same
-    weight."""
-    count = min(len(codes), limit)
-    if count == 0:
-        return ()
-    picked = codes[np.arange(count) * len(codes) // count].astype(np.int64)
-    return merge_samples((), tuple((code, len(codes) / count) for code in picked.tolist()), limit)
+class Smallest:
+    """The sample of one side that a dispatch task makes, however its rows are ordered and cut into batches."""
+
+    def __init__(self, limit: int = SAMPLE_POINTS) -> None:
+        self._limit, self._total = limit, 0
+        self._ids, self._codes = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+
+    def add(self, ids: np.ndarray, codes: np.ndarray) -> None:
+        """More tuples: the ids [n] uint64 and the codes [n] of them. O(n)."""
+        self._total += len(ids)
+        few = np.flatnonzero(ids < np.uint64(min(4 * self._limit / max(len(ids), 1), 1.0) * (2**64 - 2048)))
+        some = few if len(few) >= self._limit else np.arange(len(ids))  # the smallest are among the few
+        all_ids = np.concatenate([self._ids, ids[some]])
+        all_codes = np.concatenate([self._codes, codes[some].astype(np.int64)])
+        picked = np.argsort(all_ids, kind="stable")[: self._limit]
+        self._ids, self._codes = all_ids[picked], all_codes[picked]
+
+    def sample(self) -> Sample:
+        """The sample of all tuples so far."""
+        weight = self._total / max(len(self._codes), 1)
+        return merge_samples((), tuple((code, weight) for code in self._codes.tolist()), self._limit)
 
 
 def scaled(sample: Sample, total: float) -> Sample:

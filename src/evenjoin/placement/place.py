@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import GOLDEN, I64, Codes, mix64
+from evenjoin.kernels.content import lines_of
+from evenjoin.kernels.hashing import GOLDEN, I64, U64, Codes, mix64
 from evenjoin.kernels.runs import expand
 from evenjoin.placement.table import Compiled, RoutingTable
 from evenjoin.placement.topology import Role
@@ -65,6 +66,11 @@ class Scattered(NamedTuple):
     roles: npt.NDArray[np.uint8]
     instances: npt.NDArray[np.int64]
     bounds: npt.NDArray[np.int64]
+
+    def lines(self, ids: U64) -> list[int]:
+        """For each of the instances the sum of the lines of its messages (kernels/content.py), given each tuple's
+        id."""
+        return lines_of(ids[self.rows], self.instances, self.bounds, self.roles).tolist()  # type: ignore[no-any-return]
 
 
 def place(table: RoutingTable, group: int, at: At) -> Placement:

@@ -56,7 +56,8 @@ def advance(
         tuple(side.delay for side in spec.sides), spec.watermark_policy, clocks.now, settings.idle_timeout,
         clocks.started,
     )  # fmt: skip
-    mark = replace(mark, jump=jumped(before.watermark.jump, intake))
+    if settings.max_ahead is not None:
+        mark = replace(mark, jump=jumped(before.watermark.jump, intake))
     stored = Manifest(work.runs)
     for receipt in receipts:
         stored = stored.changed(receipt.merged, receipt.sealed)

@@ -30,17 +30,16 @@ from collections.abc import Sequence
 import pyarrow.types as pt
 
 from evenjoin.commit.log import Watermark
-from evenjoin.load.receipt import Intake
+from evenjoin.load.intake import Intake
 from evenjoin.spec import JoinSpec
 
 FARTHEST_ZONE = 14 * 3600
 """How many seconds the clocks of the farthest time zone are ahead of UTC."""
 
 
-def time_limit(mark: Watermark, spec: JoinSpec, ahead: int | None, now: float) -> int | None:
-    """The latest event time that the next batch may have; None if there is no limit. `now` is the clock, in seconds."""
-    if ahead is None:
-        return None
+def time_limit(mark: Watermark, spec: JoinSpec, ahead: int, now: float) -> int | None:
+    """The latest event time that the next batch may have; None if there is nothing to compare it with. `now` is the
+    clock, in seconds."""
     known = [t for t in (*mark.latest, mark.jump, _clock(spec, now)) if t is not None]
     limit = max(known) + ahead if known else None
     return limit if limit is not None and limit < 2**63 - 1 else None

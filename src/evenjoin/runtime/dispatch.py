@@ -1,10 +1,13 @@
 """Dispatch: rows of one side -> tuples with code, time and position -> one piece per instance.
 
-    event time -> filter -> ahead? -> windows -> late? -> key code -> u -> place -> a piece for each instance
+    event time -> filter -> ahead? -> windows -> late? -> key code -> id, u -> place -> a piece for each instance
 
-Both runtimes use this class, with one object per dispatch task and batch. The same rows in the same order give the same
-pieces, so a task that is retried sends what it sent before. The only thing an object remembers is how many tuples it
-has sent, which makes positions differ.
+Both runtimes use this class, with one object per dispatch task and batch.
+
+Guarantee: what a task sends depends on its rows, not on their order or on how they are cut into batches. Each tuple
+goes to the same instances with the same id, and the note at the end says the same. Only the order within a piece may
+differ. Nothing that is sent holds a clock, a task's number or randomness. So a task that runs again sends what it sent
+before, and the books of both runs agree (load/receipt.py).
 
 A row that can match nothing is counted as unmatchable and dropped: its side's filter fails, its key is NULL under `=`,
 or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says. A row
@@ -15,7 +18,7 @@ Not here: what an instance does with its piece (instance/batch.py), and how piec
 
 from __future__ import annotations
 
-import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,23 +30,25 @@ import pyarrow.compute as pc
 from evenjoin.errors import TableError
 from evenjoin.instance.program import program_of
 from evenjoin.instance.work import Work
-from evenjoin.kernels.hashing import I64, Codes, positions
-from evenjoin.load.receipt import Intake
-from evenjoin.load.samples import sample_of
+from evenjoin.kernels.content import LATE, Occurrences, content, lines_of, scrambled
+from evenjoin.kernels.hashing import I64, Codes
+from evenjoin.load.intake import Intake, Note
+from evenjoin.load.samples import Smallest
 from evenjoin.placement.place import At, place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 
-Piece = tuple[int, pa.RecordBatch]
-"""(instance, the tuples for it)."""
+Piece = tuple[int, pa.RecordBatch, int]
+"""(instance, the rows for it, the sum of their lines)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
+    """What becomes of some rows of a side: tuples for instances, and late rows for instance 0 if anybody wants them."""
+
     pieces: list[Piece]
-    late: pa.RecordBatch | None
-    intake: Intake
+    late: Piece | None
 
 
 @dataclass(slots=True)
@@ -78,23 +83,35 @@ class _Rows:
 class Dispatcher:
     """Dispatches the rows that one task reads of one batch.
 
-    Positions depend on the batch and on the task. Otherwise equal rows at the same place of two batches would share a
-    position, and a hot key that sends one row a batch would never be spread.
+    Ids depend on the batch. Otherwise equal rows of two batches would share a position, and a hot key that sends one
+    row a batch would never be spread. Equal rows of one task differ by their number (`Occurrences`).
     """
 
-    def __init__(self, work: Work, watermark: int | None, task: int) -> None:
+    def __init__(self, work: Work, watermark: int | None) -> None:
         if not suits(work.spec, work.table):
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._schemas, self._table = work.spec, work.schemas, work.table
-        self._watermark, self._stream, self._sampling = watermark, (work.batch << 20) + task, work.sampling
-        self._limit, self._ordinal = work.time_limit, 0
+        self._watermark, self._limit, self._sampling = watermark, work.time_limit, work.sampling
+        self._seed, self._batch = work.seed, work.batch
+        self._intake = [Intake() for _ in work.spec.sides]
+        self._occurrences: dict[int, Occurrences] = defaultdict(Occurrences)
+        self._samples: dict[int, Smallest] = defaultdict(Smallest)
+        self._sent = 0
+
+    @property
+    def note(self) -> Note:
+        """What the task has to say when it has dispatched all its rows."""
+        intake = self._intake
+        for side, sample in self._samples.items():
+            intake[side] = replace(intake[side], sample=sample.sample())
+        return Note(tuple(intake), self._sent)
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
         """Dispatch some rows of a side. `data` has the columns that the join reads, under the side's own names."""
         spec, alias = self._spec.sides[side], self._spec.sides[side].alias
         total = data.num_rows
         if total == 0:
-            return Dispatched([], None, Intake())
+            return Dispatched([], None)
         rows = _Rows({f"{alias}.{name}": data.column(name) for name in data.schema.names}, None)
         lost = self._read_times(side, rows)
         if spec.filter is not None:
@@ -104,24 +121,20 @@ class Dispatcher:
         ahead = self._ahead(side, matchable)
         here = matchable.keep(~ahead)
         rows, sources, late = self._split_late(side, here)
-        started = time.perf_counter()
         codes, valid = self._codes(side, rows)
         keyless = np.zeros(len(here), np.bool_)
         if valid is not None:
             keyless[sources[~valid]] = True
             rows, codes = rows.keep(valid), codes[valid]
-        pieces = self._send(side, rows, codes)
-        intake = Intake(
+        self._intake[side] += Intake(
             total,
             late=int(late.sum()),
             unmatchable=int(lost.sum()) + int(keyless.sum()),
             latest=self._latest(side, here, keyless),
-            hash_ms=(time.perf_counter() - started) * 1000,
-            sample=sample_of(codes) if self._sampling == "codes" else (),
             ahead=int(ahead.sum()),
             ahead_from=int(matchable.times[ahead].min()) if matchable.times is not None and ahead.any() else None,
         )
-        return Dispatched(pieces, self._set_aside(matchable, ahead, late), intake)
+        return Dispatched(self._send(side, rows, codes), self._set_aside(side, matchable, ahead, late))
 
     def _read_times(self, side: int, rows: _Rows) -> npt.NDArray[np.bool_]:
         """Fill in the times of the rows. Returns which of them cannot match because they have none."""
@@ -143,16 +156,6 @@ class Dispatcher:
             return np.zeros(len(rows), np.bool_)
         ahead = rows.times > self._limit
         return ahead if rows.timed is None else ahead & rows.timed
-
-    def _set_aside(
-        self, rows: _Rows, ahead: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]
-    ) -> pa.RecordBatch | None:  # fmt: skip
-        """The rows for the late output: those ahead, and of the others those that are late. None if there are none."""
-        if self._spec.late != "side":
-            return None
-        aside = ahead.copy()
-        aside[~ahead] = late
-        return rows.as_batch(aside) if aside.any() else None
 
     def _latest(self, side: int, rows: _Rows, keyless: npt.NDArray[np.bool_]) -> int | None:
         """The latest event time of the rows that can match."""
@@ -197,8 +200,12 @@ class Dispatcher:
         if count == 0:
             return []
         schema, times = self._schemas[side], rows.times
-        u = positions(codes, times, side, self._ordinal, self._stream)
-        self._ordinal += count
+        payload = [_contiguous(rows.columns[f"{schema.alias}.{field.name}"]) for field in schema.stored]
+        held = [codes, times, *payload] if schema.timed == "timed" else [codes, *payload]
+        ids = self._occurrences[side].ids(content(held, self._seed_of(side)))
+        if self._sampling == "codes":
+            self._samples[side].add(ids, codes)
+        u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u)).by_instance(self._table.instances)
         picked = pa.array(out.rows)
         arrays: list[pa.Array] = [pa.array(codes[out.rows])]
@@ -206,13 +213,33 @@ class Dispatcher:
             assert times is not None
             arrays.append(pa.array(times[out.rows]))
         arrays.append(pa.array(u[out.rows]))
-        for field in schema.stored:
-            arrays.append(pc.take(rows.columns[f"{schema.alias}.{field.name}"], picked, boundscheck=False))
+        arrays += [pc.take(column, picked, boundscheck=False) for column in payload]
         batch = pa.RecordBatch.from_arrays([*arrays, pa.array(out.roles)], schema=schema.wire)
-        return [
-            (int(instance), batch.slice(start, stop - start))
-            for instance, start, stop in zip(out.instances, out.bounds[:-1], out.bounds[1:], strict=True)
-        ]
+        spans = zip(
+            out.instances.tolist(), out.bounds[:-1].tolist(), out.bounds[1:].tolist(), out.lines(ids), strict=True
+        )
+        pieces = [(instance, batch.slice(start, stop - start), lines) for instance, start, stop, lines in spans]
+        self._sent = (self._sent + sum(lines for _, _, lines in pieces)) % 2**64
+        return pieces
+
+    def _set_aside(
+        self, side: int, rows: _Rows, ahead: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]
+    ) -> Piece | None:  # fmt: skip
+        """Rows on their way to the side output: those ahead, and of the others the late ones. They are in the books
+        too."""
+        aside = ahead.copy()
+        aside[~ahead] = late
+        if self._spec.late != "side" or not aside.any():
+            return None
+        out = rows.as_batch(aside)
+        ids = content([_contiguous(column) for column in out.columns], self._seed_of(side))
+        roles = np.full(len(ids), LATE, np.uint8)
+        lines = int(lines_of(ids, np.zeros(1, np.int64), np.array([0, len(ids)]), roles)[0])
+        self._sent = (self._sent + lines) % 2**64
+        return 0, out, lines
+
+    def _seed_of(self, side: int) -> int:
+        return scrambled(self._seed + scrambled(self._batch * 64 + side))
 
 
 def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:

@@ -4,15 +4,19 @@
     2  start from the last commit
     3  it named a new table?  migrate
     4  dispatch, join, sink                       (the runtime's part)
-    5  read the receipts; run instances that left none; deliver late rows
+    5  balance the books of all receipts; run instances that left none; deliver late rows
     6  commit: the batch is final
     7  collect garbage
 
 Guarantee: a crash before 6 leaves the last commit untouched, and the batch is replayed from the source. A crash after
 it finds the batch done. Decisions (the watermark, the table to use next) are taken at 6 and are part of the commit, so
 a later start cannot take others.
+One commit can be taken back: the files that the last commit but one names are kept until the next commit is made.
+Only one evaluation counts: tasks write the number of the driver's start and of the try into every name, and the driver
+reads what its own try wrote. If the books of a try do not balance (load/receipt.py), nothing is committed. The batch
+gets one more try if the sink replaces what it has; otherwise it is an EvaluationError.
 Not guaranteed: that a sink or a late output is called once. It is called again, with the same batch number, when a
-batch is replayed.
+batch is replayed or tried again.
 
 The driver keeps files, locks and the order of steps. What a batch makes of the last commit is decided in advance.py.
 """
@@ -24,17 +28,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
 
 from evenjoin.commit.identity import Identity, check_ours, claim
-from evenjoin.commit.log import Commit, CommitLog, Watermark
+from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
-from evenjoin.errors import EvenJoinError, ReceiptError, StateCorruptionError
+from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.program import Program, program_of
 from evenjoin.instance.work import Work, sub_window_widths
-from evenjoin.load.receipt import Receipt
+from evenjoin.load.receipt import Receipt, balance
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
@@ -46,9 +51,15 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
 
+TRIALS = 2
+"""How often a batch is tried whose sink replaces what it has."""
+
 
 class Runtime(Protocol):
-    """What the loop needs from where it runs."""
+    """What the loop needs from where it runs. `replaceable`: the sink replaces what it has of a batch when it is called
+    with it again."""
+
+    replaceable: bool
 
     def execute(self, work: Work, watermark: int | None) -> None:
         """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt."""
@@ -77,20 +88,24 @@ class Driver:
     _schemas: tuple[TupleSchema, ...] = field(init=False)
     _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
+    _start: Start = field(init=False)
     _started: float = field(init=False)
+    _entry: int = field(init=False)
+    _older: set[str] = field(init=False, default_factory=set)
     _begun: int | None = field(init=False, default=None)
     _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.log = CommitLog(self.folder)
         self._schemas = tuple_schemas(self.spec)
         self._started = self.settings.now()
         check_ours(self.folder)
         self._owner = Owner(self.folder)
         try:
             self.identity = claim(self.folder, self.spec.fingerprint())
-            self.last = self.log.latest()
+            self.log = CommitLog(self.folder, self.identity.uuid)
             self._check_commits()
+            self._start, self.last = self.log.begin()
+            self._entry = self._start.entry
             self._sweep()
         except BaseException:
             self._owner.release()
@@ -115,10 +130,7 @@ class Driver:
         if before is not None and before.table != table.name:  # 3
             manifest, migration = self._migrate(before, batch, table, runtime)
             step("migrated", batch)
-        work = self._work(batch, table, manifest)
-        runtime.execute(work, mark.value)  # 4
-        step("executed", batch)
-        receipts = self._receipts(work, mark.value, runtime)  # 5
+        work, receipts = self._evaluated(self._work(batch, table, manifest), mark.value, runtime)  # 4, 5
         step("receipts", batch)
         late = [name for receipt in receipts for name in receipt.late_files]
         if late:
@@ -127,9 +139,16 @@ class Driver:
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
-        commit = replace(commit, duration_ms=round((time.perf_counter() - started) * 1000, 3))
+        duration_ms = round((time.perf_counter() - started) * 1000, 3)
+        previous = before.entry if before else None
+        commit = replace(commit, duration_ms=duration_ms, entry=self._entry + 1, previous=previous)
+        self._check_named(commit)
+        if self.settings.durability == "fsync":
+            self.folder.sync(name for name in commit.manifest.files if name.startswith(f"segments/{batch}/"))
         self.log.append(commit, [table, after])
-        self.last, self._begun = commit, None
+        if self.settings.durability == "fsync":
+            self.folder.sync([f"commits/{commit.entry}", f"tables/{table.name}", f"tables/{after.name}"])
+        self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
         with suppress(OSError):  # the batch is final; what cannot be deleted now goes at the next start
             self._collect(before, commit)  # 7
@@ -169,6 +188,9 @@ class Driver:
             program=program,
             schemas=self._schemas,
             batch=batch,
+            start=self._start.entry,
+            trial=1,
+            seed=self.identity.seed,
             table=table,
             masks={run.mask: self.table_named(run.mask) for _, _, run in manifest if run.mask is not None},
             runs=manifest.runs,
@@ -178,11 +200,13 @@ class Driver:
             tracked=tracked,
             sampling="codes" if tracked else "none",
             redact=settings.redact_keys,
-            time_limit=time_limit(
-                self.last.watermark if self.last else Watermark(), self.spec, settings.max_ahead, settings.now()
-            ),
+            time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
         )
+
+    def _time_limit(self, ahead: int) -> int | None:
+        mark = self.last.watermark if self.last else Watermark()
+        return time_limit(mark, self.spec, ahead, self.settings.now())
 
     def _migrate(self, last: Commit, batch: int, new: RoutingTable, runtime: Runtime) -> tuple[Manifest, Migration]:
         started = time.perf_counter()
@@ -192,25 +216,54 @@ class Driver:
         pause_ms = round((time.perf_counter() - started) * 1000, 3)
         return migrated(last, work, new, donors, pause_ms, self.settings.asked)
 
+    def _evaluated(self, work: Work, watermark: int | None, runtime: Runtime) -> tuple[Work, list[Receipt]]:
+        """Dispatch, join and sink. Returns the receipts of all instances, once their books balance, and the try."""
+        try:
+            runtime.execute(work, watermark)
+            if self.settings.step is not None:
+                self.settings.step("executed", work.batch)
+            return work, self._receipts(work, watermark, runtime)
+        except EvaluationError:
+            if work.trial >= TRIALS or not runtime.replaceable:
+                raise
+        return self._evaluated(replace(work, trial=work.trial + 1), watermark, runtime)
+
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
-        """One receipt per instance. A user's function may not have read the results of all instances: those are run
-        now."""
-        for attempt in ("as executed", "completed"):
-            found: dict[int, Receipt] = {}
-            for name in self.folder.names(f"receipts/{work.batch}"):
-                receipt = Receipt.from_bytes(self.folder.load(f"receipts/{work.batch}/{name}").to_pybytes())
-                found.setdefault(receipt.instance, receipt)
-            missing = [i for i in range(work.table.instances) if i not in found]
-            if not missing:
-                return [found[i] for i in range(work.table.instances)]
-            if attempt == "as executed":
-                runtime.complete(work, watermark, missing)
-        raise ReceiptError(f"batch {work.batch}: instances {missing} left no receipt; the batch will be replayed")
+        """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
+        results of all instances: those are run now."""
+        folder = f"receipts/{work.batch}/{work.mark}"
+        books = balance(self.folder.names(folder), work.table.instances)
+        if books.missing:
+            runtime.complete(work, watermark, books.missing)
+            books = balance(self.folder.names(folder), work.table.instances)
+        if books.missing:
+            self.log.check_last(self._entry)
+            missing = list(books.missing)
+            raise ReceiptError(f"batch {work.batch}: instances {missing} left no receipt; the batch will be replayed")
+        if books.wrong:
+            raise EvaluationError(
+                f"batch {work.batch} was not committed: {books.wrong}. The input gave other rows when it was read "
+                "again: call df.persist() first in your function, or make the query above the join give the same rows "
+                "each time it is read"
+            )
+        return [self._receipt(f"{folder}/{books.chosen[i]}") for i in range(work.table.instances)]
+
+    def _receipt(self, name: str) -> Receipt:
+        return Receipt.from_bytes(self.folder.load(name).to_pybytes())
+
+    def _check_named(self, commit: Commit) -> None:
+        """Refuse a commit that names a new segment which is not there."""
+        folder = f"segments/{commit.batch}"
+        named = {os.path.basename(name) for name in commit.manifest.files if os.path.dirname(name) == folder}
+        lost = sorted(named - set(self.folder.names(folder))) if named else []
+        if lost:
+            self.log.check_last(self._entry)
+            raise ReceiptError(f"segment {folder}/{lost[0]} was sealed and is gone; the batch will be replayed")
 
     def _check_commits(self) -> None:
         """Refuse a checkpoint whose commits were lost. A crash leaves the files of one batch without a commit, never
         those of several batches."""
-        batches = self.folder.names("segments") if self.last is None else []
+        batches = self.folder.names("segments") if not self.log.entries() else []
         if len(batches) > 1:
             raise StateCorruptionError(
                 f"commits/ of the checkpoint is empty, but there is state of batches {batches[0]} to {batches[-1]}: "
@@ -222,8 +275,8 @@ class Driver:
         the try before."""
         if self.last is not None and batch > self.last.batch + 1:
             raise StateCorruptionError(
-                f"commits/{self.last.batch + 1} is missing: the last commit is batch {self.last.batch}, and batch "
-                f"{batch} was to follow it; restore the commit or start a new checkpoint"
+                f"batch {self.last.batch + 1} was never committed: the last commit is batch {self.last.batch}, and now "
+                f"batch {batch} was to follow it. Restore commits/ and spark/ from one copy, or start a new checkpoint"
             )
         if self._begun is not None:
             for folder in ("receipts", "late", "segments"):
@@ -231,10 +284,11 @@ class Driver:
         self._begun = batch
 
     def _collect(self, before: Commit | None, commit: Commit) -> None:
-        """Delete what this commit made useless: segments no longer named, files of other attempts, receipts, late
-        rows."""
-        live = commit.manifest.files
-        retired = (before.manifest.files if before else set()) - live
+        """Delete what nobody needs any more: files that neither this commit nor the one before it names, files of other
+        attempts, receipts, late rows."""
+        old = before.manifest.files if before else set()
+        live = commit.manifest.files | old
+        retired, self._older = self._older - live, old
         folder = f"segments/{commit.batch}"
         retired |= {f"{folder}/{name}" for name in self.folder.names(folder)} - live
         for name in retired:
@@ -245,8 +299,10 @@ class Driver:
         self.folder.delete_folder(f"late/{commit.batch}")
 
     def _sweep(self) -> None:
-        """At the start, delete what a crash left behind: everything that the last commit does not name."""
-        live = self.last.manifest.files if self.last else set()
+        """At the start, delete what a crash left behind: everything that neither the last commit nor the one before it
+        names."""
+        live = set().union(*(commit.manifest.files for commit in islice(self.log.commits(), 2)))
+        self._older = live
         for batch in self.folder.names("segments"):
             names = {f"segments/{batch}/{name}" for name in self.folder.names(f"segments/{batch}")}
             if not names & live:

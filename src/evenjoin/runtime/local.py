@@ -20,10 +20,10 @@ import pyarrow.parquet as parquet
 
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
-from evenjoin.instance.batch import join_batch
+from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
-from evenjoin.instance.work import Arrivals, Work
+from evenjoin.instance.work import Work
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
@@ -136,18 +136,20 @@ class _Batch:
     ) -> None:
         self._folder, self._segments, self._sides = folder, segments, sides
         self._join, self._sink = join, sink
+        self.replaceable = True
         self.results: pa.Table | None = None
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        dispatcher = Dispatcher(work, watermark, task=0)
-        sent = [dispatcher.dispatch(side, rows) for side, rows in enumerate(self._sides)]
+        dispatcher = Dispatcher(work, watermark)
         instances = [Arrivals() for _ in range(work.table.instances)]
-        for side, dispatched in enumerate(sent):
-            for instance, piece in dispatched.pieces:
-                instances[instance].tuples.setdefault(side, []).append(piece)
-            if dispatched.late is not None:
-                instances[0].late[side] = [dispatched.late]
-        instances[0].intake.append(tuple(dispatched.intake for dispatched in sent))
+        for side, rows in enumerate(self._sides):
+            sent = dispatcher.dispatch(side, rows)
+            for instance, piece, lines in sent.pieces:
+                instances[instance].take("tuples", side, [piece], lines)
+            if sent.late is not None:
+                instance, piece, lines = sent.late
+                instances[instance].take("late", side, [piece], lines)
+        instances[0].take_note(dispatcher.note)
         results: list[pa.RecordBatch] = []
         for number, arrivals in enumerate(instances):
             results += join_batch(work, number, arrivals, self._folder, self._segments, new_attempt())
@@ -203,8 +205,8 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def migrations(driver: Driver) -> list[Migration]:
-    commits = map(driver.log.read, driver.log.batches())
-    return [commit.migration for commit in commits if commit.migration is not None]
+    found = [commit.migration for commit in driver.log.commits() if commit.migration is not None]
+    return found[::-1]
 
 
 def progress(driver: Driver) -> Progress | None:

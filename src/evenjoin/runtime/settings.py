@@ -39,6 +39,11 @@ Step = Callable[[str, int], None]
 """Called with (name of the step, number of the batch or the instance)."""
 
 
+Durability = Literal["fsync", "os"]
+"""Whether a commit survives a power cut: its files are forced to the disk, or the operating system writes them when it
+likes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guards:
     """The limits of rebalancing, the same for every strategy.
@@ -93,6 +98,7 @@ class Settings:
     guards: Guards = field(default_factory=Guards)
     track: int = 0
     redact_keys: bool = False
+    durability: Durability = "fsync"
     elastic: bool = False
     hooks: Hooks = field(default_factory=Hooks)
 
@@ -131,6 +137,7 @@ class Asked:
     pair_limit: int = PAIR_LIMIT
     track: int = 0
     redact_keys: bool = False
+    durability: Durability = "fsync"
     hooks: Hooks | None = None
 
 
@@ -149,6 +156,8 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         raise SpecError(f"redact_keys={asked.redact_keys!r}: use True or False")
     if asked.layout not in ("shared", "split"):
         raise SpecError(f"layout={asked.layout!r}: use 'shared' or 'split'")
+    if asked.durability not in ("fsync", "os"):
+        raise SpecError(f"durability={asked.durability!r}: use 'fsync' or 'os'")
     idle, sub_window = asked.idle_timeout, asked.sub_window
     settings = Settings(
         strategy=_strategy(spec, asked, instances),
@@ -162,6 +171,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         guards=_value("guards", asked.guards, Guards()),
         track=asked.track,
         redact_keys=asked.redact_keys,
+        durability=asked.durability,
         elastic=asked.scaling is not None,
         hooks=_value("hooks", asked.hooks, Hooks()),
     )

@@ -7,6 +7,7 @@ Contract of every folder:
 * `load` returns a file's bytes as an Arrow buffer, memory-mapped where that is possible. A missing file raises
   FileNotFoundError.
 * `names` lists what is directly in a folder, sorted; a missing folder is empty. Deleting what is missing does nothing.
+* `sync` returns when the files, and their names in the folders above them, would survive a power cut.
 * Names are relative and use `/`. Folders need not be made first.
 
 Contract of every caller: a `.arrow` file is never replaced, because its name says which attempt wrote it. So a copy of
@@ -14,7 +15,8 @@ it may be cached.
 
 Not guaranteed: on object stores `create` first looks and then writes. Two drivers that commit the same batch of one
 checkpoint in the same instant may both believe that they did. On local disks commit/owner.py keeps the second one out.
-`write` on a local disk is not forced to the disk before it returns; `create` is.
+`write` on a local disk is not forced to the disk before it returns, and neither is the name of what `create` makes:
+that takes `sync`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ import threading
 import time
 import uuid
 import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +38,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+SYNCED_AT_ONCE = 8
+"""Files that are forced to the disk at the same time."""
 CACHE_SECONDS = 24 * 3600
 """A local copy of a remote segment is dropped this long after it was made. Whoever still needs it copies it again."""
 
@@ -48,6 +54,7 @@ class Folder(Protocol):
     def names(self, folder: str) -> list[str]: ...
     def delete(self, name: str) -> None: ...
     def delete_folder(self, folder: str) -> None: ...
+    def sync(self, names: Iterable[str]) -> None: ...
 
 
 def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
@@ -102,6 +109,14 @@ class LocalFolder:
     def delete_folder(self, folder: str) -> None:
         shutil.rmtree(self._path(folder), ignore_errors=True)
 
+    def sync(self, names: Iterable[str]) -> None:
+        """Several at a time: a disk syncs some files together in hardly more time than one."""
+        files = [*names]
+        folders = {self._path(parent) for name in files for parent in ("", *_parents(name))}
+        with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
+            list(pool.map(_fsync, map(self._path, files)))
+            list(pool.map(_fsync, folders))
+
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
@@ -123,6 +138,20 @@ class LocalFolder:
             os.unlink(part)
             raise
         return part
+
+
+def _parents(name: str) -> list[str]:
+    """The folders above a file, by their relative names."""
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+
+
+def _fsync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @dataclass(slots=True)
@@ -158,6 +187,9 @@ class MemoryFolder:
     def delete_folder(self, folder: str) -> None:
         for name in [n for n in self.files if n.startswith(folder.rstrip("/") + "/")]:
             del self.files[name]
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Nothing here survives the process anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +253,9 @@ class RemoteFolder:
     def delete_folder(self, folder: str) -> None:
         if self.filesystem.get_file_info(self._path(folder)).type != pafs.FileType.NotFound:
             self.filesystem.delete_dir(self._path(folder))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """An object store has a file for good when it says that it was written."""
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}" if name else self.root

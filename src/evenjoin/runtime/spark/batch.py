@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -21,21 +20,25 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from evenjoin.instance.batch import join_batch
+from evenjoin.errors import EvaluationError
+from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
-from evenjoin.instance.work import Arrivals, Work
-from evenjoin.load.receipt import Intake
+from evenjoin.instance.work import Work
+from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.runtime.local import new_attempt
 from evenjoin.runtime.spark.session import prepare_batch
-from evenjoin.runtime.spark.wire import INTAKE, PACKED, SIDE, Slots, pack, packed_rows, unpack
+from evenjoin.runtime.spark.wire import NOTE, PACKED, SIDE, Packed, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
 
 FLUSH_ROWS = 1 << 20
 """A dispatch task sends the rows of a side that it holds whenever they are this many."""
+
+INDETERMINATE = "indeterminate"
+"""The word in Spark's error when a task that ran again gave other rows than before, and Spark gave the job up."""
 
 Sink = Callable[[DataFrame, int], None]
 LateSink = Callable[[pa.Table, int, int], None]
@@ -46,14 +49,31 @@ class SparkBatch:
     """The runtime of one batch (see `Runtime` in runtime/driver.py)."""
 
     def __init__(
-        self, frame: DataFrame, slots: Slots, schema: StructType, folder: Folder, sink: Sink, late: LateSink
+        self,
+        frame: DataFrame,
+        slots: Slots,
+        schema: StructType,
+        folder: Folder,
+        sink: Sink,
+        late: LateSink,
+        replaceable: bool,
     ) -> None:
         self._frame, self._slots, self._schema = frame, slots, schema
         self._folder, self._sink, self._late = folder, sink, late
+        self.replaceable = replaceable
         prepare_batch(frame.sparkSession)
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        self._sink(self._joined(work, watermark, None), work.batch)
+        try:
+            self._sink(self._joined(work, watermark, None), work.batch)
+        except Exception as error:
+            if INDETERMINATE not in str(error).lower():
+                raise
+            raise EvaluationError(
+                f"batch {work.batch} was not committed: Spark lost rows on their way and made others in their place. "
+                "Make the query above the join give the same rows each time it is read, or call df.persist() "
+                "first in your function"
+            ) from error
 
     def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         self._joined(work, watermark, frozenset(missing)).write.format("noop").mode("overwrite").save()
@@ -78,37 +98,33 @@ class SparkBatch:
 def dispatch_partition(
     work: Work, watermark: int | None, slots: Slots, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """First stage: rows of any side -> packed rows, one for each destination and flush. The last row is the intake."""
-    task = _partition()
-    dispatcher = Dispatcher(work, watermark, task)
-    intake = [Intake() for _ in work.spec.sides]
+    """First stage: rows of any side -> packed rows, one for each destination and flush. The last row is the note."""
+    dispatcher = Dispatcher(work, watermark)
     held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
     for batch in batches:
         for side, rows in _by_side(batch, len(held)):
             for part in slots.unpack(side, rows, work.spec.sides[side].schema):
                 held[side].append(part)
                 if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
-                    yield from _flush(dispatcher, side, held, intake)
+                    yield from _flush(dispatcher, side, held)
     for side in range(len(held)):
-        yield from _flush(dispatcher, side, held, intake)
+        yield from _flush(dispatcher, side, held)
     settle()
-    note = json.dumps([asdict(i) for i in intake]).encode()
-    yield packed_rows([(task % work.table.instances, INTAKE, pa.py_buffer(note))])
+    note = pa.py_buffer(dispatcher.note.to_bytes())
+    yield packed_rows([(_partition() % work.table.instances, NOTE, 0, note)])
 
 
-def _flush(
-    dispatcher: Dispatcher, side: int, held: list[list[pa.RecordBatch]], intake: list[Intake]
-) -> Iterator[pa.RecordBatch]:
+def _flush(dispatcher: Dispatcher, side: int, held: list[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     if not held[side]:
         return
     table = pa.Table.from_batches(held[side]).combine_chunks()
     held[side] = []
     for batch in table.to_batches():
         sent = dispatcher.dispatch(side, batch)
-        intake[side] = intake[side] + sent.intake
-        rows = [(instance, 2 * side, pack([piece])) for instance, piece in sent.pieces]
+        rows: list[Packed] = [(instance, 2 * side, lines, pack([piece])) for instance, piece, lines in sent.pieces]
         if sent.late is not None:
-            rows.append((0, 2 * side + 1, pack([sent.late])))
+            instance, piece, lines = sent.late
+            rows.append((instance, 2 * side + 1, lines, pack([piece])))
         if rows:
             yield packed_rows(rows)
 
@@ -134,12 +150,14 @@ def join_partition(
     instance = _partition()
     arrivals = Arrivals()
     for batch in batches:
-        for kind, blob in zip(batch.column("kind").to_pylist(), batch.column("blob"), strict=True):
-            if kind == INTAKE:
-                arrivals.intake.append(tuple(Intake(**i) for i in json.loads(blob.as_py())))
+        wheres, kinds, lines = (batch.column(name).to_pylist() for name in ("instance", "kind", "lines"))
+        for where, kind, line, blob in zip(wheres, kinds, lines, batch.column("blob"), strict=True):
+            if where != instance:
+                raise EvaluationError(f"rows for instance {where} came to instance {instance}")
+            if kind == NOTE:
+                arrivals.take_note(Note.from_bytes(blob.as_py()))
             else:
-                target = arrivals.late if kind % 2 else arrivals.tuples
-                target.setdefault(kind // 2, []).extend(unpack(blob))
+                arrivals.take("late" if kind % 2 else "tuples", kind // 2, unpack(blob), line)
     if only is not None and instance not in only:
         return
     yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt())

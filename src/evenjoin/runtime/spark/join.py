@@ -24,6 +24,7 @@ from evenjoin.runtime.settings import (
     MERGE_BUDGET,
     PAIR_LIMIT,
     Asked,
+    Durability,
     Guards,
     Hooks,
     Settings,
@@ -65,6 +66,7 @@ def join(
     pair_limit: int = PAIR_LIMIT,
     track: int = 0,
     redact_keys: bool = False,
+    durability: Durability = "fsync",
     hooks: Hooks | None = None,
 ) -> StreamJoin:
     """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
@@ -97,6 +99,8 @@ def join(
     pair_limit: candidate pairs that an instance looks at together; it bounds the memory that a hot key takes.
     track: heavy keys that each instance counts, where the strategy does not ask for more.
     redact_keys: whether the names of heavy keys are kept out of reports, events and commits.
+    durability: "fsync" forces the files of each commit to the disk before the batch counts as done, so that it survives
+        a power cut; with "os" it survives the death of any process, and a power cut may cost the last seconds.
     hooks: for tests only: a clock, and functions called at the steps of a batch (`evenjoin.testing.Hooks`).
     """
     frames = dict(sides)
@@ -117,7 +121,7 @@ def join(
         strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
         guards=guards, scaling=scaling, idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead,
         sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys,
-        hooks=hooks,
+        durability=durability, hooks=hooks,
     )  # fmt: skip
     return StreamJoin(frames, spec, read_settings(spec, asked), output)
 

@@ -25,6 +25,8 @@ from evenjoin.errors import SpecError
 from evenjoin.runtime.spark.batch import Sink
 
 FILES = ("parquet", "json", "csv", "orc")
+REPLACED = (*FILES, "memory", "noop")
+"""Formats that replace what they have of a batch when it is written again."""
 FORMATS = (*FILES, "memory", "console", "noop", "delta", "kafka")
 
 

@@ -4,7 +4,8 @@ Into the first stage goes one DataFrame for all sides: the number of the side, a
 type share a slot across sides. So two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows
 that Spark turns into Arrow stay narrow. (These slots have nothing to do with those of a topology.)
 
-Between dispatch and join one row holds many tuples: (instance, kind, blob). The blob is an Arrow IPC stream.
+Between dispatch and join one row holds many tuples: (instance, kind, lines, blob). The blob is an Arrow IPC stream, and
+`lines` the sum of its tuples' lines in the books, modulo 2^64.
 
 Invariant: unpacking gives back the columns that were packed, under their own names and declared types.
 Not here: which instance a tuple goes to (placement/place.py).
@@ -18,17 +19,25 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from evenjoin.runtime.spark.files import PATH, ParquetFiles, read_rows
 
 SIDE = "side"
 PACKED = StructType(
-    [StructField("instance", IntegerType()), StructField("kind", IntegerType()), StructField("blob", BinaryType())]
+    [
+        StructField("instance", IntegerType()),
+        StructField("kind", IntegerType()),
+        StructField("lines", LongType()),
+        StructField("blob", BinaryType()),
+    ]
 )
-PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
-INTAKE = -1
-"""The kind of a row with the intake of a dispatch task. Tuples of side s have kind 2 s, its late rows 2 s + 1."""
+PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("lines", pa.int64()), ("blob", pa.binary())])
+NOTE = -1
+"""The kind of a row with the note of a dispatch task. Tuples of side s have kind 2 s, its late rows 2 s + 1."""
+
+Packed = tuple[int, int, int, pa.Buffer]
+"""(instance, kind, sum of the lines, blob)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +120,14 @@ def unpack(blob: pa.Scalar) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(blob.as_buffer())
 
 
-def packed_rows(rows: Sequence[tuple[int, int, pa.Buffer]]) -> pa.RecordBatch:
-    instances, kinds, blobs = zip(*rows, strict=True)
+def packed_rows(rows: Sequence[Packed]) -> pa.RecordBatch:
+    instances, kinds, lines, blobs = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(instances, pa.int32()), pa.array(kinds, pa.int32()), pa.array([b.to_pybytes() for b in blobs])],
+        [
+            pa.array(instances, pa.int32()),
+            pa.array(kinds, pa.int32()),
+            pa.array(lines, pa.uint64()).view(pa.int64()),
+            pa.array([b.to_pybytes() for b in blobs]),
+        ],
         schema=PACKED_ARROW,
     )

@@ -22,7 +22,7 @@ from evenjoin.runtime.spark.batch import Sink, SparkBatch
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
-from evenjoin.runtime.spark.sinks import make_sink
+from evenjoin.runtime.spark.sinks import REPLACED, make_sink
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import open_folder
@@ -103,7 +103,8 @@ class JoinStreamWriter:
         try:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
-            batches = _Batches(driver, slots, self._schema, sink, self._late_sink)
+            replaceable = self._function is None and self._format in REPLACED
+            batches = _Batches(driver, slots, self._schema, sink, self._late_sink, replaceable)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{checkpoint}/spark")
             if self._name is not None:
@@ -141,14 +142,18 @@ class JoinStreamWriter:
 class _Batches:
     """The function that Spark calls for each batch. It remembers the engine's error, for the handle of the query."""
 
-    def __init__(self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any) -> None:
+    def __init__(
+        self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any, replaceable: bool
+    ) -> None:
         self._driver, self._slots, self._schema = driver, slots, schema
-        self._sink, self._late = sink, late
+        self._sink, self._late, self._replaceable = sink, late, replaceable
         self.error: EvenJoinError | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
-            runtime = SparkBatch(frame, self._slots, self._schema, self._driver.folder, self._sink, self._late)
+            runtime = SparkBatch(
+                frame, self._slots, self._schema, self._driver.folder, self._sink, self._late, self._replaceable
+            )
             self._driver.run(batch, runtime)
         except EvenJoinError as error:
             self.error = error
