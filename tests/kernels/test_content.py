@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.content import Occurrences, content, lines_of, repeated
+from evenjoin.kernels.content import Occurrences, content, repeated
 
 SOME = {
     pa.int8(): [0, 1, -1],
@@ -127,32 +127,3 @@ def test_positions_are_even_even_for_one_hot_key(columns):
     for shift in (22, 0):  # by its highest and its lowest ten bits
         counts = np.bincount((u >> np.uint64(shift)) & np.uint64(1023), minlength=1024)
         assert abs(((counts - counts.mean()) ** 2).sum() / counts.mean() - 1023) / math.sqrt(2 * 1023) < 6
-
-
-def sums(ids, instance, roles):
-    """The book of one instance."""
-    return lines_of(np.array(ids, np.uint64), np.array([instance]), np.array([0, len(ids)]), np.array(roles, np.uint8))[
-        0
-    ]
-
-
-def test_a_book_tells_who_got_what_in_which_role():
-    """Another tuple, role or instance, a tuple less or twice: another sum. Another order: the same one."""
-    ids = Occurrences().ids(content([np.arange(3)], 1)).tolist()
-    book = sums(ids, 4, [1, 2, 3])
-    assert sums([ids[2], ids[0], ids[1]], 4, [3, 1, 2]) == book
-    others = [
-        sums(ids, 5, [1, 2, 3]),
-        sums(ids, 4, [1, 3, 2]),
-        sums(ids[:2], 4, [1, 2]),
-        sums([*ids, ids[0]], 4, [1, 2, 3, 1]),
-    ]
-    assert len({book, *others}) == 5
-
-
-def test_copies_at_the_wrong_instances_do_not_cancel():
-    """A tuple that two instances store, and then one of them and a third: the totals differ."""
-    ids = Occurrences().ids(content([np.arange(2)], 1)).tolist()
-    right = sums(ids[:1], 0, [3]) + sums(ids[:1], 1, [3])
-    wrong = sums(ids[:1], 0, [3]) + sums(ids[:1], 2, [3])
-    assert right != wrong

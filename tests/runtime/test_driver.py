@@ -305,7 +305,7 @@ def test_what_a_commit_names_is_on_the_disk_before_it(durability):
     seen.clear()
     one.run(0, Receipts(folder))
     synced = [item for item in seen if item[0] == "sync"]
-    expected = [("sync", ["segments", "segments"]), "tables", "commits", ("sync", ["commits", "tables", "tables"])]
+    expected = ["tables", ("sync", ["segments", "segments"]), "commits", ("sync", ["commits", "tables", "tables"])]
     assert seen == expected if durability == "fsync" else not synced
 
 

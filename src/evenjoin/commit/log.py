@@ -32,9 +32,9 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
 from evenjoin.events import Migration, Totals, Verdict
@@ -43,6 +43,9 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 
+Durability = Literal["fsync", "os"]
+"""Whether a commit survives a power cut: its files are forced to the disk, or the operating system writes them when it
+likes."""
 KEEP_COMMITS = 512
 """Entries that are kept."""
 _IN_USE = "another query has started on this checkpoint; give each query a checkpoint of its own"
@@ -132,10 +135,14 @@ class Start:
 
 
 class CommitLog:
-    """Reads and appends the entries and tables of one checkpoint folder, whose uuid every entry carries."""
+    """Reads and appends the entries and tables of one checkpoint folder, whose uuid every entry carries.
 
-    def __init__(self, folder: Folder, uuid: str) -> None:
-        self._folder, self._uuid = folder, uuid
+    With durability "fsync" a commit that `append` has made survives a power cut, with all that it names; with "os" it
+    survives the death of any process.
+    """
+
+    def __init__(self, folder: Folder, uuid: str, durability: Durability = "os") -> None:
+        self._folder, self._uuid, self._durability = folder, uuid, durability
         self._saved: set[str] = set()
 
     def entries(self) -> list[int]:
@@ -191,8 +198,11 @@ class CommitLog:
         """
         for table in tables:
             self.save_table(table)
-        if not self._create(commit.entry, commit.to_json()):
+        data, new = commit.to_json(), f"segments/{commit.batch}/"
+        self._sync(name for name in commit.manifest.files if name.startswith(new))
+        if not self._create(commit.entry, data):
             raise CheckpointInUseError(f"batch {commit.batch} was not committed: {_IN_USE}")
+        self._sync([f"commits/{commit.entry}", *(f"tables/{table.name}" for table in tables)])
         for entry in self.entries()[:-KEEP_COMMITS]:
             self._folder.delete(f"commits/{entry}")
 
@@ -200,6 +210,10 @@ class CommitLog:
         """CheckpointInUseError if there is an entry after this one: then another driver has started."""
         if self.entries()[-1:] != [entry]:
             raise CheckpointInUseError(f"the batch was not committed: {_IN_USE}")
+
+    def _sync(self, names: Iterable[str]) -> None:
+        if self._durability == "fsync":
+            self._folder.sync(names)
 
     def _create(self, entry: int, data: dict[str, Any]) -> bool:
         return self._folder.create(f"commits/{entry}", checked({"uuid": self._uuid, **data}))

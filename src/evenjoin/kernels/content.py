@@ -3,7 +3,7 @@
     content(columns, seed)        a 64-bit hash of each row, of all its columns bit by bit
     id    = mix(content + occurrence)     occurrence = how many equal rows the task has sent before this one
     u     = the upper 32 bits of the id: the tuple's position
-    line  = id * key(instance, role)      one for each message; their sum is the book of a task, or of an instance
+    line  = id * key(role) * key(instance)     of a message: their sum is the book of a task, or of an instance
 
 Guarantees, up to a 64-bit collision:
 
@@ -196,18 +196,3 @@ def _lists(column: pa.Array, seed: int) -> Bits:
     places = np.arange(len(elements)) - np.repeat(starts[:-1], lengths)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(content([elements, places], seed), dtype=np.uint64)])
     return content([lengths, sums[starts[1:]] - sums[starts[:-1]]], seed)
-
-
-LATE = 4
-"""The role of a late row, beside those of a tuple (placement/topology.py)."""
-_ROLE_KEYS = np.array([scrambled(role) | 1 for role in range(8)], np.uint64)
-
-
-def lines_of(ids: U64, instances: npt.NDArray[Any], bounds: npt.NDArray[Any], roles: npt.NDArray[np.uint8]) -> U64:
-    """[instances] For each instance the sum of the lines of its messages.
-
-    Message k has the id ids[k] and the role roles[k]. Those for instances[i] are bounds[i] to bounds[i + 1], at least
-    one. Roles are below 8.
-    """
-    keys = np.array([scrambled(-1 - int(instance)) | 1 for instance in instances], np.uint64)
-    return np.add.reduceat(ids * _ROLE_KEYS[roles], bounds[:-1]) * keys if len(ids) else keys[:0]

@@ -116,6 +116,28 @@ def _is_32_bit_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_date32(type_) or pa.types.is_time32(type_))
 
 
+def to_time(x: Any) -> Any:
+    """An array or a scalar of times as int64: microseconds of a timestamp (rounded down), of a date's midnight, of an
+    interval; an integer."""
+    if pa.types.is_dictionary(x.type):
+        x = x.cast(x.type.value_type)
+    type_ = x.type
+    if pa.types.is_date(type_):
+        return pc.multiply_checked(x.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+        if type_.unit == "ns":
+            return _floor_thousand(x.cast(pa.int64()))
+        x = x.cast(pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else pa.duration("us"))
+    return x.cast(pa.int64())
+
+
+def _floor_thousand(nanos: Any) -> Any:
+    if isinstance(nanos, pa.Scalar):
+        return pa.scalar(None if not nanos.is_valid else nanos.as_py() // 1000, pa.int64())
+    values = np.asarray(nanos.fill_null(0)) // 1000
+    return pa.array(values, pa.int64(), mask=np.asarray(nanos.is_null()))
+
+
 def mix64(values: npt.NDArray[Any]) -> U64:
     """The finaliser of splitmix64: a bijection on 64 bits in which every input bit affects every output bit."""
     x = values.astype(np.uint64)

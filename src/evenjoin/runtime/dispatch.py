@@ -30,11 +30,11 @@ import pyarrow.compute as pc
 from evenjoin.errors import TableError
 from evenjoin.instance.program import program_of
 from evenjoin.instance.work import Work
-from evenjoin.kernels.content import LATE, Occurrences, content, lines_of, scrambled
-from evenjoin.kernels.hashing import I64, Codes
+from evenjoin.kernels.content import Occurrences, content, scrambled
+from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.samples import Smallest
-from evenjoin.placement.place import At, place
+from evenjoin.placement.place import LATE, At, Scattered, place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
@@ -202,7 +202,8 @@ class Dispatcher:
         schema, times = self._schemas[side], rows.times
         payload = [_contiguous(rows.columns[f"{schema.alias}.{field.name}"]) for field in schema.stored]
         held = [codes, times, *payload] if schema.timed == "timed" else [codes, *payload]
-        ids = self._occurrences[side].ids(content(held, self._seed_of(side)))
+        seed = self._seed_of(side)
+        ids = self._occurrences[side].ids(content(held, seed))
         if self._sampling == "codes":
             self._samples[side].add(ids, codes)
         u = (ids >> np.uint64(32)).astype(np.uint32)
@@ -233,13 +234,14 @@ class Dispatcher:
             return None
         out = rows.as_batch(aside)
         ids = content([_contiguous(column) for column in out.columns], self._seed_of(side))
-        roles = np.full(len(ids), LATE, np.uint8)
-        lines = int(lines_of(ids, np.zeros(1, np.int64), np.array([0, len(ids)]), roles)[0])
+        numbers, roles = np.arange(len(ids)), np.full(len(ids), LATE, np.uint8)
+        (lines,) = Scattered(numbers, roles, np.zeros(1, np.int64), np.array([0, len(ids)])).lines(ids)
         self._sent = (self._sent + lines) % 2**64
         return 0, out, lines
 
     def _seed_of(self, side: int) -> int:
-        return scrambled(self._seed + scrambled(self._batch * 64 + side))
+        number = np.array([self._batch * 64 + side + 1], np.uint64)
+        return scrambled(self._seed + int(mix64(number)[0]))
 
 
 def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:

@@ -102,7 +102,7 @@ class Driver:
         self._owner = Owner(self.folder)
         try:
             self.identity = claim(self.folder, self.spec.fingerprint())
-            self.log = CommitLog(self.folder, self.identity.uuid)
+            self.log = CommitLog(self.folder, self.identity.uuid, self.settings.durability)
             self._check_commits()
             self._start, self.last = self.log.begin()
             self._entry = self._start.entry
@@ -143,11 +143,7 @@ class Driver:
         previous = before.entry if before else None
         commit = replace(commit, duration_ms=duration_ms, entry=self._entry + 1, previous=previous)
         self._check_named(commit)
-        if self.settings.durability == "fsync":
-            self.folder.sync(name for name in commit.manifest.files if name.startswith(f"segments/{batch}/"))
         self.log.append(commit, [table, after])
-        if self.settings.durability == "fsync":
-            self.folder.sync([f"commits/{commit.entry}", f"tables/{table.name}", f"tables/{after.name}"])
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
         with suppress(OSError):  # the batch is final; what cannot be deleted now goes at the next start

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
+from evenjoin.commit.log import Durability as Durability
 from evenjoin.errors import SpecError, UnboundedStateWarning
 from evenjoin.placement.table import Layout
 from evenjoin.runtime.dispatch import suits
@@ -37,11 +38,6 @@ PAIR_LIMIT = 1 << 17
 T = TypeVar("T")
 Step = Callable[[str, int], None]
 """Called with (name of the step, number of the batch or the instance)."""
-
-
-Durability = Literal["fsync", "os"]
-"""Whether a commit survives a power cut: its files are forced to the disk, or the operating system writes them when it
-likes."""
 
 
 @dataclass(frozen=True, slots=True)

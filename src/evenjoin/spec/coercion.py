@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -170,23 +169,6 @@ def _parse_time(x: Datum, target: pa.DataType) -> Datum:
         return convert(x.cast(pa.timestamp("us")), target)
     except pa.ArrowInvalid:
         return convert(x.cast(pa.timestamp("us", "UTC")), target)
-
-
-def to_time(x: Datum) -> Datum:
-    """A time as int64: microseconds of a timestamp (rounded down), of a date's midnight, of an interval; an integer."""
-    x = plain(x)
-    if pt.is_timestamp(x.type):
-        return x.cast(pa.int64()) if x.type.unit == "us" else _floor_thousand(x.cast(pa.int64()))
-    if pt.is_date(x.type):
-        return pc.multiply_checked(x.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
-    return _floor_thousand(x.cast(pa.int64())) if x.type == pa.duration("ns") else x.cast(pa.int64())
-
-
-def _floor_thousand(nanos: Datum) -> Datum:
-    if isinstance(nanos, pa.Scalar):
-        return pa.scalar(None if not nanos.is_valid else nanos.as_py() // 1000, pa.int64())
-    values = np.asarray(nanos.fill_null(0)) // 1000
-    return pa.array(values, pa.int64(), mask=np.asarray(nanos.is_null()))
 
 
 def normal_key(x: Datum) -> Datum:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from evenjoin.kernels.band import capped_sum
+from evenjoin.kernels.hashing import to_time
 from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
 
@@ -254,6 +255,6 @@ OPERATORS: dict[str, Callable[..., Datum]] = {
     "abs": _absolute,
     "coalesce": _coalesce,
     "CASE": case,
-    "time": coercion.to_time,
+    "time": to_time,
     "key": coercion.normal_key,
 }

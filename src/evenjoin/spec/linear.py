@@ -22,6 +22,7 @@ from typing import Literal as TypingLiteral
 import pyarrow as pa
 import pyarrow.types as pt
 
+from evenjoin.kernels.hashing import to_time
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, Literal
 from evenjoin.spec.scope import Scope
@@ -163,7 +164,7 @@ def _constant(expr: Expr) -> Sum | None:
         number = value.as_py()
         return Sum({}, Fraction(number), "real") if abs(number) < float("inf") else None
     if (pt.is_timestamp(t) or pt.is_duration(t) or pt.is_date(t)) and getattr(t, "unit", "us") != "ns":
-        return Sum({}, Fraction(coercion.to_time(value).as_py()), "time")
+        return Sum({}, Fraction(to_time(value).as_py()), "time")
     return None
 
 
