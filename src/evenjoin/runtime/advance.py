@@ -72,6 +72,7 @@ def advance(
         work.batch, work.table.name, decision.table.name, kept, mark, report, settings.asked,
         migration=followed_by(migration, decision.verdict, report) if migration else None,
         totals=totals_after(before.totals, report), verdict=decision.verdict,
+        migrated=before.entry if before.migration else before.migrated,
     )  # fmt: skip
     return commit, decision.table
 

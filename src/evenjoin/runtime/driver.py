@@ -146,7 +146,7 @@ class Driver:
         self.log.append(commit, [table, after])
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
-        with suppress(OSError):  # the batch is final; what cannot be deleted now goes at the next start
+        with suppress(Exception):  # the batch is final; what cannot be deleted now goes later, or at the next start
             self._collect(before, commit)  # 7
         step("collected", batch)
         return commit
@@ -281,7 +281,8 @@ class Driver:
 
     def _collect(self, before: Commit | None, commit: Commit) -> None:
         """Delete what nobody needs any more: files that neither this commit nor the one before it names, files of other
-        attempts, receipts, late rows."""
+        attempts, receipts, late rows, entries of the log and tables of long ago."""
+        self._tables = {name: table for name, table in self._tables.items() if name in commit.tables}
         old = before.manifest.files if before else set()
         live = commit.manifest.files | old
         retired, self._older = self._older - live, old
@@ -293,6 +294,7 @@ class Driver:
             self.folder.delete_folder(empty)
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
+        self.log.collect()
 
     def _sweep(self) -> None:
         """At the start, delete what a crash left behind: everything that neither the last commit nor the one before it

@@ -205,8 +205,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def migrations(driver: Driver) -> list[Migration]:
-    found = [commit.migration for commit in driver.log.commits() if commit.migration is not None]
-    return found[::-1]
+    return driver.log.migrations(driver.last)
 
 
 def progress(driver: Driver) -> Progress | None:
