@@ -69,6 +69,10 @@ def local(
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.
+
+    For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
+    `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
+    dies before it has written that loses it.
     """
     policy, output = late_policy(late)
     for alias, schema in schemas.items():

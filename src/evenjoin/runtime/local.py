@@ -66,7 +66,8 @@ class LocalJoin:
 
         For exactly-once output over crashes number the batches and give a `sink`. It is called with (results, batch)
         before the batch is committed. After a crash it may be called again with the same number, so it should replace
-        what it wrote for that number. A batch that was committed is not joined again: its results are not returned.
+        what it wrote for that number. A batch that was committed is not joined again: its results are not returned. So
+        results that are written only after `process` has returned are lost if the process dies in between.
         """
         aliases = [side.alias for side in self._spec.sides]
         if not isinstance(data, Mapping):
