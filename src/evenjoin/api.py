@@ -47,6 +47,7 @@ def local(
     watermark: Duration | Mapping[str, Duration] | None = None,
     watermark_policy: Literal["min", "max"] = "min",
     idle_timeout: Duration | None = None,
+    max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
     late: str | os.PathLike[str] | LateOutput = "drop",
@@ -68,6 +69,10 @@ def local(
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.
+
+    For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
+    `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
+    dies before it has written that loses it.
     """
     policy, output = late_policy(late)
     for alias, schema in schemas.items():
@@ -79,7 +84,8 @@ def local(
     )  # fmt: skip
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,
-        idle_timeout=idle_timeout, sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit,
-        track=track, redact_keys=redact_keys, durability=durability, hooks=hooks,
+        idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead, sub_window=sub_window,
+        merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability,
+        hooks=hooks,
     )  # fmt: skip
     return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)

@@ -35,7 +35,8 @@ class ConditionError(SpecError):
     """The join condition cannot be parsed or cannot be run.
 
     ``text`` is the condition and ``position`` the 0-based offset of the place at fault,
-    or ``None`` when the whole condition is at fault. The message draws a caret under the place.
+    or ``None`` when the whole condition is at fault. The message draws a caret under the place. Of a long line it shows
+    the part around the place.
     """
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
@@ -44,10 +45,24 @@ class ConditionError(SpecError):
             start = text.rfind("\n", 0, position) + 1
             end = text.find("\n", position)
             line = text[start : end if end >= 0 else len(text)]
-            message = f"{message}\n  {line}\n  {' ' * (position - start)}^"
+            line, column = _cut(line, position - start)
+            message = f"{message}\n  {line}\n  {' ' * column}^"
         elif text:
-            message = f"{message}\n  {text}"
+            message = f"{message}\n  {_cut(text, 0)[0]}"
         super().__init__(message)
+
+
+LONG = 400
+"""How many characters of a condition a message shows; of a longer one it shows the part around the place at fault."""
+
+
+def _cut(line: str, column: int) -> tuple[str, int]:
+    """A line and a column in it; if the line is long, the part of it around the column, and the column in that part."""
+    if len(line) <= LONG:
+        return line, column
+    start = max(0, min(column - LONG // 2, len(line) - LONG))
+    before, after = "... " if start else "", " ..." if start + LONG < len(line) else ""
+    return f"{before}{line[start : start + LONG]}{after}", column - start + len(before)
 
 
 class TableError(EvenJoinError):

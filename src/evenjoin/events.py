@@ -106,14 +106,15 @@ class Migration:
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Counts since the first batch: results found, and stored tuples that expired. Per side: the rows read, those that
-    were late, and those that nothing can match (a NULL key, no time, or filtered out). Before the first batch
-    there are no counts per side."""
+    were late, those that nothing can match (a NULL key, no time, or filtered out), and those set aside because their
+    event time was too far ahead. Before the first batch there are no counts per side."""
 
     results: int = 0
     rows: tuple[int, ...] = ()
     late: tuple[int, ...] = ()
     unmatchable: tuple[int, ...] = ()
     expired: int = 0
+    ahead: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return _written(self)
@@ -129,7 +130,8 @@ class Progress:
 
     watermark       for the next batch
     results         found in the batch
-    late, stored    by side: late rows of the batch, and stored tuples after it
+    late, ahead     by side: rows of the batch that were late, and that were set aside as too far ahead in time
+    stored          by side: stored tuples after the batch
     imbalance       by busy time: the busiest instance over the mean
     duration_ms     how long the batch took
     """
@@ -142,6 +144,7 @@ class Progress:
     stored: tuple[int, ...]
     duration_ms: float
     total: Totals
+    ahead: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {**_written(self), "total": self.total.to_json()}

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from evenjoin.commit import log as module
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark, checked, read_checked
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
 from evenjoin.events import Migration, Totals, Verdict
@@ -156,12 +155,12 @@ def test_tables_are_kept_by_content():
         log.read_table(name)
 
 
-def test_old_commits_are_trimmed(monkeypatch):
-    """Only the last KEEP_COMMITS entries stay, and are all that is told."""
-    monkeypatch.setattr(module, "KEEP_COMMITS", 3)
-    log = CommitLog(MemoryFolder(), ID)
+def test_old_commits_are_trimmed():
+    """Only the last `keep` entries stay, and are all that is told."""
+    log = CommitLog(MemoryFolder(), ID, keep=3)
     for entry in range(6):
         log.append(commit(entry, entry))
+        log.collect()
     assert log.entries() == [3, 4, 5]
     assert [commit.batch for commit in log.commits()] == [5, 4, 3]
 

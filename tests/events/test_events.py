@@ -53,11 +53,12 @@ def test_the_documents_keep_their_keys() -> None:
     verdict = {"batch", "imbalance", "verdict", "rebalanced", "planner_ms", "forecast", "moves"}
     assert set(CALLED.to_json()) == verdict
     assert Totals(7, (5, 1), (1, 0), (0, 0), 2).to_json() == {
-        "results": 7, "rows": [5, 1], "late": [1, 0], "unmatchable": [0, 0], "expired": 2
+        "results": 7, "rows": [5, 1], "late": [1, 0], "unmatchable": [0, 0], "expired": 2, "ahead": []
     }  # fmt: skip
     assert Progress(3, 95, 7, (1, 0), 1.5, (5, 6), 2.5, Totals()).to_json() == {
         "batch": 3, "watermark": 95, "results": 7, "late": [1, 0], "imbalance": 1.5, "stored": [5, 6],
-        "duration_ms": 2.5, "total": {"results": 0, "rows": [], "late": [], "unmatchable": [], "expired": 0},
+        "duration_ms": 2.5, "ahead": [],
+        "total": {"results": 0, "rows": [], "late": [], "unmatchable": [], "expired": 0, "ahead": []},
     }  # fmt: skip
 
 
@@ -101,10 +102,10 @@ def report(*late_and_lost: tuple[int, int], batch: int = 0, expired: int = 0) ->
 def test_totals_add_up_batch_by_batch() -> None:
     """The first batch says how many sides there are; each further one adds to every count, side by side."""
     first = totals_after(Totals(), report((1, 0), (0, 2)))
-    assert first == Totals(10, (10, 10), (1, 0), (0, 2), 0)
+    assert first == Totals(10, (10, 10), (1, 0), (0, 2), 0, (0, 0))
     second = totals_after(first, report((2, 3), (4, 0), batch=1, expired=6))
-    assert second == Totals(20, (20, 20), (3, 4), (3, 2), 6)
-    assert first == Totals(10, (10, 10), (1, 0), (0, 2), 0)
+    assert second == Totals(20, (20, 20), (3, 4), (3, 2), 6, (0, 0))
+    assert first == Totals(10, (10, 10), (1, 0), (0, 2), 0, (0, 0))
 
 
 def test_totals_of_another_number_of_sides_do_not_add_up() -> None:

@@ -72,7 +72,7 @@ def test_a_batch_as_a_literal():
     assert commit.report is not None
     assert commit.report.expired == 4
     assert [load.stored for load in commit.report.instances] == [(8, 0), (0, 4)]
-    assert commit.totals == Totals(5 + 8, (21, 21), (2, 2), (4, 4), 2 + 4)
+    assert commit.totals == Totals(5 + 8, (21, 21), (2, 2), (4, 4), 2 + 4, (0, 0))
     assert commit.verdict == Verdict(1, None, "no planner")
     assert (commit.asked, commit.migration, commit.duration_ms) == ("hash on 2, shared", None, 0.0)
 
@@ -89,7 +89,7 @@ def test_the_first_batch_starts_from_nothing():
     commit, _ = advanced_commit(RECEIPTS[1:], last=None)
     assert commit.watermark == Watermark(45, (55, 58), (1000.0, 1000.0))
     assert commit.manifest == Manifest({(1, 1): (run("d"),)})
-    assert commit.totals == Totals(4, (10, 10), (1, 1), (2, 2), 0)
+    assert commit.totals == Totals(4, (10, 10), (1, 1), (2, 2), 0, (0, 0))
 
 
 def test_only_the_time_that_is_handed_in_counts():

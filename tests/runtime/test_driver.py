@@ -143,11 +143,13 @@ def test_a_number_that_stands_for_other_data_is_refused(read, batch, says):
     assert [one.run(number, Receipts(folder, read=READ)).batch for number in (0, 1, 2, 3)] == [2, 2, 2, 3]
 
 
-def test_a_batch_of_long_ago_cannot_be_compared(monkeypatch):
+def test_a_batch_of_long_ago_cannot_be_compared():
     """Its commit is no longer kept: refused, although the data may be the same. The last batch is always kept."""
-    monkeypatch.setattr("evenjoin.commit.log.KEEP_COMMITS", 2)
     folder = MemoryFolder()
-    committed(folder, 2)
+    one = driver(folder)
+    one.log.keep = 2
+    for batch in range(3):
+        one.run(batch, Receipts(folder, read=READ))
     with pytest.raises(StateCorruptionError, match="starts again with batch 0, but batch 2 is committed"):
         driver(folder).run(0, Receipts(folder, read=READ))
     assert [driver(folder).run(batch, Receipts(folder, read=READ)).batch for batch in (1, 2)] == [2, 2]
@@ -373,18 +375,27 @@ def test_what_a_commit_names_is_on_the_disk_before_it(durability):
     assert seen == expected if durability == "fsync" else not synced
 
 
+@dataclass(slots=True)
 class Stuck(MemoryFolder):
-    """A folder in which nothing can be deleted."""
+    """A folder in which nothing can be deleted: each attempt is this error."""
+
+    error: Exception = field(default_factory=PermissionError)
 
     def delete(self, name):
-        raise PermissionError(name)
+        raise self.error
 
     delete_folder = delete
 
 
-def test_what_cannot_be_deleted_does_not_undo_a_batch():
-    """It is committed before garbage is collected: the caller gets it, and the next one follows."""
-    folder = Stuck()
+@pytest.mark.parametrize(
+    "error", [PermissionError("no"), RuntimeError("the store's own"), pa.ArrowInvalid("slow down")]
+)
+def test_what_cannot_be_deleted_does_not_undo_a_batch(error):
+    """It is committed before garbage is collected, old entries of the log among it: the caller gets it, and the next
+    one follows."""
+    folder = Stuck(error=error)
     one = driver(MemoryFolder())
     one.folder = one.log._folder = folder
-    assert [one.run(batch, Receipts(folder)).batch for batch in (0, 1)] == [0, 1]
+    one.log.keep = 1
+    assert [one.run(batch, Receipts(folder)).batch for batch in range(4)] == [0, 1, 2, 3]
+    assert len(folder.names("commits")) == 4

@@ -174,7 +174,7 @@ def test_fingerprint() -> None:
     ]
     assert len({json.dumps(other.fingerprint()) for other in others} | {text}) == 6
     assert base.fingerprint()["condition"] == (
-        "((o.cell = t.cell) AND (t.ts >= (o.ts - INTERVAL '600' SECOND))) AND (t.ts <= (o.ts + INTERVAL '60' SECOND))"
+        "(o.cell = t.cell) AND (t.ts >= (o.ts - INTERVAL '600' SECOND)) AND (t.ts <= (o.ts + INTERVAL '60' SECOND))"
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import StateCorruptionError
 from evenjoin.spec import build_spec
 from evenjoin.state.files import LocalFolder, MemoryFolder
-from evenjoin.state.segment import MAX_PIECES, Run, Segments, cut, seal
+from evenjoin.state.segment import IDLE_BATCHES, MAX_PIECES, Run, Segments, cut, seal
 from evenjoin.state.tuples import Tuples, tuple_schemas
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.string())])
@@ -141,12 +141,35 @@ def test_a_file_is_opened_once_until_it_is_retired(tmp_path):
     segments = Segments(folder, SCHEMAS)
     segments.read(0, run)
     folder.delete(run.file)
-    segments.retain({run.file}, "-i1-")
-    segments.retain(set(), "-i10-")
+    segments.retain({run.file}, "-i1-", 1)
+    segments.retain(set(), "-i10-", 1)
     assert len(segments.read(0, run)) == 4
-    segments.retain(set(), "-i1-")
+    segments.retain(set(), "-i1-", 2)
     with pytest.raises(StateCorruptionError):
         segments.read(0, run)
+
+
+def test_files_of_instances_that_run_elsewhere_are_closed():
+    """A process that ran an instance once, or only migrated it, does not keep its files open for ever."""
+    folder, segments = MemoryFolder(), Segments(MemoryFolder(), SCHEMAS)
+    segments._folder = folder
+    rows = [(0, tuples(ROWS).in_order(), ())]
+    runs = {i: seal(folder, f"segments/0/0-new-i{i}-s0t1-abc.arrow", rows)[0] for i in (1, 2, 11)}
+    for instance, run in runs.items():
+        segments.read(0, run)
+        segments.known(run, "half", "1", lambda: 2)
+        if instance != 11:
+            segments.retain({run.file}, f"-i{instance}-", 100)
+    for batch in range(101, 101 + IDLE_BATCHES):
+        segments.retain({runs[1].file}, "-i1-", batch)
+        assert segments.files >= {runs[1].file, runs[11].file}
+    assert runs[2].file in segments.files
+    segments.retain({runs[1].file}, "-i1-", 101 + IDLE_BATCHES)
+    assert segments.files == {runs[1].file, runs[11].file}
+    segments.retain({runs[1].file}, "-i1-", 102 + IDLE_BATCHES)
+    assert segments.files == {runs[1].file}
+    assert len(segments.read(0, runs[2])) == 4
+    assert [segments.known(runs[i], "half", "1", lambda: 3) for i in (1, 2)] == [2, 3]
 
 
 def test_only_the_rows_of_a_slice_are_sealed():

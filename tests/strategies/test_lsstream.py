@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -271,24 +270,22 @@ def zipf(exponent):
 
 
 def settled(strategy, instances, layout, exponents):
-    """LI before and after planning again and again, the least any placement of these partitions has, and the plans'
-    times in seconds. A tenth of each key's stored tuples arrived in the batch."""
+    """LI before and after planning again and again, and the least any placement of these partitions has. A tenth of
+    each key's stored tuples arrived in the batch."""
     table = strategy.initial(instances, 2, layout)
     bucket = bucket_of(np.arange(KEYS), table.buckets)
     stored = np.stack([np.bincount(bucket, zipf(exponent), table.buckets) for exponent in exponents])
-    seen, seconds, items = [], [], None
+    seen, items = [], None
     for batch in range(10):
         report = report_of(table, np.floor(stored / 10), stored, batch)
         items = items_of(report, table)
         seen.append(strategy.imbalance(items, table))
-        started = perf_counter()
         new = strategy.plan(report, items, table)
-        seconds.append(perf_counter() - started)
         if seen[-1] <= strategy.alpha or new is None:
             break
         table = check(new)
     alone = strategy.load(items, LsStream(partitions=table.buckets).initial(table.buckets, 2, "shared"))[0]
-    return seen[0], seen[-1], alone.max() / alone.sum() * instances - 1, max(seconds)
+    return seen[0], seen[-1], alone.max() / alone.sum() * instances - 1
 
 
 @pytest.mark.parametrize(
@@ -306,7 +303,7 @@ def settled(strategy, instances, layout, exponents):
 def test_zipf_comes_below_alpha(exponents, settings_, layout):
     """Exact Zipf counts, 1,000,000 keys, 8 instances."""
     strategy = LsStream(**settings_)
-    first, last, _, _ = settled(strategy, 8, layout, exponents)
+    first, last, _ = settled(strategy, 8, layout, exponents)
     assert last <= strategy.alpha
     assert last <= first
 
@@ -314,17 +311,17 @@ def test_zipf_comes_below_alpha(exponents, settings_, layout):
 def test_zipf_1_on_both_sides_comes_down_to_its_hottest_partition():
     """With 16 partitions an instance the hottest key's alone has nearly three times the mean R of 8 instances (its area
     is the square of its share): LI ends there, and with 4 an instance it comes below 1 (see above)."""
-    first, last, least, _ = settled(LsStream(partitions=128), 8, "shared", (1.0, 1.0))
+    first, last, least = settled(LsStream(partitions=128), 8, "shared", (1.0, 1.0))
     assert first > last
     assert last == pytest.approx(least)
     assert 1.8 < least < 2
 
 
 @pytest.mark.parametrize("exponents", [(1.0, 0.0), (0.6, 0.6), (0.4, 0.4)], ids=str)
-def test_a_plan_for_256_instances_is_quick(exponents):
-    """4096 partitions, a million keys, a strict alpha: well under a second."""
-    *_, seconds = settled(LsStream(alpha=0.05), 256, "shared", exponents)
-    assert seconds < 1.0
+def test_plans_for_256_instances_are_valid_and_never_worse(exponents):
+    """4096 partitions, a million keys, a strict alpha. (bench/planners.py says how long such plans take.)"""
+    first, last, least = settled(LsStream(alpha=0.05), 256, "shared", exponents)
+    assert least - 1e-9 <= last <= first
 
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64())])

@@ -92,7 +92,8 @@ class KeyTotal:
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """One batch of the history; rows, late rows and stored tuples by side, `imbalance` by busy time."""
+    """One batch of the history; rows, late rows, rows too far ahead and stored tuples by side, `imbalance` by busy
+    time."""
 
     batch: int
     rows: tuple[int, ...]
@@ -101,6 +102,7 @@ class BatchLine:
     stored: tuple[int, ...]
     imbalance: float
     duration_ms: float
+    ahead: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ def batch_line(commit: Commit) -> BatchLine:
         stored=tuple(sum(load.stored[side] for load in instances) for side in range(len(intake))),
         imbalance=round(report.imbalance, 3) if report else 1.0,
         duration_ms=commit.duration_ms,
+        ahead=tuple(side.ahead for side in intake),
     )
 
 

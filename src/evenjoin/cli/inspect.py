@@ -88,6 +88,8 @@ def summary(history: History) -> Table:
     rows.add_row("[bold]watermark[/]", str(watermark(history) or "none yet"))
     rows.add_row("[bold]rows[/]", cell(_by_side(history.aliases, totals.rows)))
     rows.add_row("[bold]late[/]", cell(_by_side(history.aliases, totals.late)))
+    rows.add_row("[bold]unmatchable[/]", cell(_by_side(history.aliases, totals.unmatchable)))
+    rows.add_row("[bold]ahead[/]", cell(_by_side(history.aliases, totals.ahead)))
     rows.add_row("[bold]results[/]", f"{totals.results:,}")
     return rows
 

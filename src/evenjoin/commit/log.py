@@ -24,7 +24,7 @@ still runs finds the number of its next entry taken, and stops: of two drivers o
 
 Guarantee: tables and segments are read only if a commit names them. So whatever a crash leaves behind is garbage, never
 state. A file that is damaged or missing raises a StateCorruptionError.
-Not guaranteed: that all commits are there. Only the last KEEP_COMMITS entries are kept.
+Not guaranteed: that all commits are there. Only the last KEEP_COMMITS entries are kept, and the tables that they name.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -58,11 +59,13 @@ SEGMENT = re.compile(r"segments/\d+/[\w.-]+\.arrow")
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """How far event time has come. `value` is the global watermark for the next batch. `latest` and `last_seen` are by
-    side: the latest event time seen, and when the side last sent rows (wall clock, seconds)."""
+    side: the latest event time seen, and when the side last sent rows (wall clock, seconds). `jump` is the least event
+    time of the last rows, if all of them were set aside for being too far ahead (runtime/ahead.py)."""
 
     value: int | None = None
     latest: tuple[int | None, ...] = ()
     last_seen: tuple[float, ...] = ()
+    jump: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Commit:
     asked               the strategy, layout and size that the user asked for. A restart that asks for something else
                         gets a new table; one that asks for the same goes on with the table that planning arrived at
     migration           the migration made before this batch, if any
+    migrated            the entry of the latest commit before this one that has a migration; None if there is none
     verdict             the decision on `next_table`, and its grounds
     offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
     """
@@ -92,6 +96,13 @@ class Commit:
     entry: int = 0
     previous: int | None = None
     offsets: str = ""
+    migrated: int | None = None
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of all tables that the commit needs: its own, the next one, and those of masked runs."""
+        masks = (run.mask for _, _, run in self.manifest if run.mask is not None)
+        return frozenset((self.table, self.next_table, *masks))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -109,6 +120,7 @@ class Commit:
             "entry": self.entry,
             "previous": self.previous,
             "offsets": self.offsets,
+            "migrated": self.migrated,
         }
 
     @classmethod
@@ -118,7 +130,7 @@ class Commit:
             **{
                 **data,
                 "manifest": Manifest.from_json(data["manifest"]),
-                "watermark": Watermark(mark["value"], tuple(mark["latest"]), tuple(mark["last_seen"])),
+                "watermark": Watermark(mark["value"], tuple(mark["latest"]), tuple(mark["last_seen"]), mark["jump"]),
                 "report": LoadReport.from_json(data["report"]) if data["report"] else None,
                 "migration": Migration.from_json(data["migration"]) if data["migration"] else None,
                 "totals": Totals.from_json(data["totals"]),
@@ -142,9 +154,13 @@ class CommitLog:
     survives the death of any process.
     """
 
-    def __init__(self, folder: Folder, uuid: str, durability: Durability = "os") -> None:
-        self._folder, self._uuid, self._durability = folder, uuid, durability
+    def __init__(
+        self, folder: Folder, uuid: str, durability: Durability = "os", keep: int = KEEP_COMMITS
+    ) -> None:  # fmt: skip
+        self._folder, self._uuid, self._durability, self.keep = folder, uuid, durability, keep
         self._saved: set[str] = set()
+        self._named: dict[int, frozenset[str]] = {}
+        self._moves: dict[int, tuple[Migration, int | None]] = {}
 
     def entries(self) -> list[int]:
         """The numbers of all entries that are kept, ascending."""
@@ -188,16 +204,27 @@ class CommitLog:
         last = self.latest()
         while last is not None:
             yield last
-            before = last.previous
-            try:
-                last = self._commit(before)
-            except StateCorruptionError:
-                if before in self.entries():
-                    raise
-                return
+            last = self._kept(last.previous)
+
+    def migrations(self, last: Commit | None) -> list[Migration]:
+        """The migrations up to this commit, of the commits that are kept; oldest first.
+
+        Commits without one are not read. A commit with one is read once in the life of this object.
+        """
+        found = [] if last is None or last.migration is None else [last.migration]
+        entry = None if last is None else last.migrated
+        while entry is not None:
+            if entry not in self._moves:
+                commit = self._kept(entry)
+                if commit is None or commit.migration is None:
+                    break
+                self._moves[entry] = commit.migration, commit.migrated
+            migration, entry = self._moves[entry]
+            found.append(migration)
+        return found[::-1]
 
     def append(self, commit: Commit, tables: Sequence[RoutingTable] = ()) -> None:
-        """Make the batch final, and delete entries of long ago. `tables` are those that the commit names.
+        """Make the batch final. `tables` are those that the commit names.
 
         CheckpointInUseError if its entry is taken: then another driver has started on the checkpoint.
         """
@@ -208,8 +235,42 @@ class CommitLog:
         if not self._create(commit.entry, data):
             raise CheckpointInUseError(f"batch {commit.batch} was not committed: {_IN_USE}")
         self._sync([f"commits/{commit.entry}", *(f"tables/{table.name}" for table in tables)])
-        for entry in self.entries()[:-KEEP_COMMITS]:
+        self._named[commit.entry] = commit.tables
+        if commit.migration is not None:
+            self._moves[commit.entry] = commit.migration, commit.migrated
+
+    def collect(self) -> None:
+        """Delete the entries of long ago, and before them the tables that only they name.
+
+        Nothing is deleted if another driver has started: it may be about to name one of these tables. Kept commits that
+        an earlier start made are read once, when a table is about to go.
+        """
+        entries = self.entries()
+        old, kept = entries[: -self.keep], entries[-self.keep :]
+        if not old or kept[-1] not in self._named:
+            return
+        with suppress(StateCorruptionError):  # what a damaged entry names is not known: no table goes
+            self._collect_tables(old, kept)
+        for entry in old:
             self._folder.delete(f"commits/{entry}")
+            self._named.pop(entry, None)
+            self._moves.pop(entry, None)
+
+    def _collect_tables(self, old: Sequence[int], kept: Sequence[int]) -> None:
+        lost = frozenset().union(*map(self._tables_of, old))
+        if lost <= self._named[kept[-1]]:
+            return
+        lost -= frozenset().union(*map(self._tables_of, kept))
+        for name in lost:
+            self._folder.delete(f"tables/{name}")
+        self._saved -= lost
+
+    def _tables_of(self, entry: int) -> frozenset[str]:
+        """The tables that an entry names: none, if it is a start."""
+        if entry not in self._named:
+            found = self.read(entry)
+            self._named[entry] = found.tables if isinstance(found, Commit) else frozenset()
+        return self._named[entry]
 
     def check_last(self, entry: int) -> None:
         """CheckpointInUseError if there is an entry after this one: then another driver has started."""
@@ -235,6 +296,15 @@ class CommitLog:
         if isinstance(found, Start):
             raise StateCorruptionError(f"commits/{entry} is a start where a commit is expected: restore it from a copy")
         return found
+
+    def _kept(self, entry: int | None) -> Commit | None:
+        """The commit of an entry; None if a running query has deleted it meanwhile."""
+        try:
+            return self._commit(entry)
+        except StateCorruptionError:
+            if entry in self.entries():
+                raise
+            return None
 
     def save_table(self, table: RoutingTable) -> str:
         """Write a table, unless that was done before. Returns its name."""

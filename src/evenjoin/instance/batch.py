@@ -161,7 +161,7 @@ def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs]:
     sealed_runs: Runs = {}
     gone: Runs = {}
     named = {run.file for store in range(len(here.stored)) for run in work.runs.get((here.instance, store), ())}
-    here.segments.retain(named, f"-i{here.instance}-")
+    here.segments.retain(named, f"-i{here.instance}-", work.batch)
     for store, tuples in enumerate(here.stored):
         place = here.instance, store
         name = f"segments/{work.batch}/{store}-{{}}-i{here.instance}-{work.mark}-{attempt}.arrow"

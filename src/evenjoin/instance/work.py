@@ -37,6 +37,7 @@ class Work:
     tracked     how many heavy keys each instance reports, with what is stored of them and of each cell;
                 0: nobody wants stored counts, and HEAVY_KEYS are reported without them
     sampling    whether dispatch samples codes for the planner
+    time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
     """
 
@@ -56,6 +57,7 @@ class Work:
     tracked: int = 0
     sampling: Literal["none", "codes"] = "none"
     redact: bool = False
+    time_limit: int | None = None
     step: Callable[[str, int], None] | None = None
 
     @property

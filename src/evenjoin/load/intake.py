@@ -22,8 +22,10 @@ class Intake:
 
     rows, late, unmatchable   rows read; of these the late ones, and those that nothing can match (a NULL key, no time
                               although the join has time bounds, or the side's filter fails)
-    latest                    the latest event time
+    latest                    the latest event time of the rows that the watermark sees: all but those that are
+                              unmatchable or ahead
     sample                    a sample of the codes, where a planner looks at codes
+    ahead, ahead_from         rows set aside because their event time is too far ahead, and the least of their times
     """
 
     rows: int = 0
@@ -31,18 +33,28 @@ class Intake:
     unmatchable: int = 0
     latest: int | None = None
     sample: Sample = field(default=(), compare=False)
+    ahead: int = 0
+    ahead_from: int | None = None
+
+    @property
+    def seen(self) -> int:
+        """How many rows the watermark sees."""
+        return self.rows - self.unmatchable - self.ahead
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __add__(self, other: Intake) -> Intake:
         times = [t for t in (self.latest, other.latest) if t is not None]
+        least = [t for t in (self.ahead_from, other.ahead_from) if t is not None]
         return Intake(
             self.rows + other.rows,
             self.late + other.late,
             self.unmatchable + other.unmatchable,
             max(times) if times else None,
             merge_samples(self.sample, other.sample) if self.sample or other.sample else (),
+            self.ahead + other.ahead,
+            min(least) if least else None,
         )
 
 

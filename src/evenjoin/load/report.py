@@ -186,7 +186,7 @@ def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | 
     out = []
     for side, intake in enumerate(report.intake):
         old = last.samples[side] if last is not None and last.samples else ()
-        arrived = intake.rows - intake.late - intake.unmatchable
+        arrived = intake.seen - intake.late
         copies = sum(receipt.stored[side] for receipt in receipts)
         stored = sum(load.stored[side] for load in report.instances)
         if copies and arrived:

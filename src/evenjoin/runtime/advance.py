@@ -24,6 +24,7 @@ from evenjoin.instance.work import Work
 from evenjoin.load.receipt import Receipt
 from evenjoin.load.report import LoadReport, report_of
 from evenjoin.placement.table import RoutingTable
+from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
 from evenjoin.runtime.settings import Settings
 from evenjoin.state.manifest import Manifest
@@ -51,10 +52,12 @@ def advance(
     before, spec = last or NOTHING_YET, work.spec
     intake = [sum((r.intake[side] for r in receipts[1:]), receipts[0].intake[side]) for side in range(len(spec.sides))]
     mark = advanced(
-        before.watermark, tuple(i.latest for i in intake), tuple(i.rows for i in intake),
+        before.watermark, tuple(i.latest for i in intake), tuple(i.seen for i in intake),
         tuple(side.delay for side in spec.sides), spec.watermark_policy, clocks.now, settings.idle_timeout,
         clocks.started,
     )  # fmt: skip
+    if settings.max_ahead is not None:
+        mark = replace(mark, jump=jumped(before.watermark.jump, intake))
     stored = Manifest(work.runs)
     for receipt in receipts:
         stored = stored.changed(receipt.merged, receipt.sealed)
@@ -69,6 +72,7 @@ def advance(
         work.batch, work.table.name, decision.table.name, kept, mark, report, settings.asked,
         migration=followed_by(migration, decision.verdict, report) if migration else None,
         totals=totals_after(before.totals, report), verdict=decision.verdict,
+        migrated=before.entry if before.migration else before.migrated,
     )  # fmt: skip
     return commit, decision.table
 
@@ -80,7 +84,7 @@ def totals_after(before: Totals, report: LoadReport) -> Totals:
             old + getattr(side, name)
             for old, side in zip(getattr(before, name) or [0] * len(report.intake), report.intake, strict=True)
         )
-        for name in ("rows", "late", "unmatchable")
+        for name in ("rows", "late", "unmatchable", "ahead")
     }
     return Totals(before.results + report.matches, **counts, expired=before.expired + report.expired)
 

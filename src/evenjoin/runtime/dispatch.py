@@ -1,6 +1,6 @@
 """Dispatch: rows of one side -> tuples with code, time and position -> one piece per instance.
 
-    event time -> filter -> windows -> late? -> key code -> id, u -> place -> a piece for each instance
+    event time -> filter -> ahead? -> windows -> late? -> key code -> id, u -> place -> a piece for each instance
 
 Both runtimes use this class, with one object per dispatch task and batch.
 
@@ -10,7 +10,9 @@ differ. Nothing that is sent holds a clock, a task's number or randomness. So a 
 before, and the books of both runs agree (load/receipt.py).
 
 A row that can match nothing is counted as unmatchable and dropped: its side's filter fails, its key is NULL under `=`,
-or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says.
+or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says. A row
+too far ahead of the others (ahead.py) is dropped or set aside. The watermark sees neither unmatchable rows nor those
+ahead: a row that the condition filters out must not make others late. Each row counts once, in however many windows.
 Not here: what an instance does with its piece (instance/batch.py), and how pieces travel (the runtimes).
 """
 
@@ -51,10 +53,12 @@ class Dispatched:
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows of one side on their way through dispatch: columns by qualified name, and times. Arrays of one length."""
+    """Rows of one side on their way through dispatch: columns by qualified name, and times. Arrays of one length.
+    `timed` says which rows have a time at all; None: all of them have one."""
 
     columns: dict[str, pa.Array]
     times: I64 | None
+    timed: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -64,10 +68,16 @@ class _Rows:
         return _Rows(
             {name: pc.take(column, picked) for name, column in self.columns.items()},
             None if self.times is None else self.times[rows],
+            None if self.timed is None else self.timed[rows],
         )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
         return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def as_batch(self, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+        """The rows of the mask, under the side's own names."""
+        names = [name.split(".", 1)[1] for name in self.columns]
+        return pa.RecordBatch.from_arrays(list(self.columns.values()), names=names).filter(pa.array(mask))
 
 
 class Dispatcher:
@@ -81,7 +91,7 @@ class Dispatcher:
         if not suits(work.spec, work.table):
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._schemas, self._table = work.spec, work.schemas, work.table
-        self._watermark, self._sampling = watermark, work.sampling
+        self._watermark, self._limit, self._sampling = watermark, work.time_limit, work.sampling
         self._seed, self._batch = work.seed, work.batch
         self._intake = [Intake() for _ in work.spec.sides]
         self._occurrences: dict[int, Occurrences] = defaultdict(Occurrences)
@@ -103,39 +113,61 @@ class Dispatcher:
         if total == 0:
             return Dispatched([], None)
         rows = _Rows({f"{alias}.{name}": data.column(name) for name in data.schema.names}, None)
-        latest, timeless = self._read_times(side, rows)
+        lost = self._read_times(side, rows)
         if spec.filter is not None:
             passed = pc.fill_null(spec.filter.evaluate(rows.columns, total), False)
-            timeless = timeless | ~np.asarray(passed)
-        matchable = rows.keep(~timeless)
-        rows, late = self._split_late(side, matchable)
+            lost = lost | ~np.asarray(passed)
+        matchable = rows.keep(~lost)
+        ahead = self._ahead(side, matchable)
+        here = matchable.keep(~ahead)
+        rows, sources, late = self._split_late(side, here)
         codes, valid = self._codes(side, rows)
+        keyless = np.zeros(len(here), np.bool_)
         if valid is not None:
+            keyless[sources[~valid]] = True
             rows, codes = rows.keep(valid), codes[valid]
-        late_rows = 0 if late is None else late.num_rows
-        unmatchable = int(timeless.sum()) + (0 if valid is None else int((~valid).sum()))
-        self._intake[side] += Intake(total, late_rows, unmatchable, latest)
-        return Dispatched(self._send(side, rows, codes), self._set_aside(side, late))
+        self._intake[side] += Intake(
+            total,
+            late=int(late.sum()),
+            unmatchable=int(lost.sum()) + int(keyless.sum()),
+            latest=self._latest(side, here, keyless),
+            ahead=int(ahead.sum()),
+            ahead_from=int(matchable.times[ahead].min()) if matchable.times is not None and ahead.any() else None,
+        )
+        return Dispatched(self._send(side, rows, codes), self._set_aside(side, matchable, ahead, late))
 
-    def _read_times(self, side: int, rows: _Rows) -> tuple[int | None, npt.NDArray[np.bool_]]:
-        """Fill in `rows.times`. Returns the latest event time, and which rows cannot match because they have no
-        time."""
+    def _read_times(self, side: int, rows: _Rows) -> npt.NDArray[np.bool_]:
+        """Fill in the times of the rows. Returns which of them cannot match because they have none."""
         spec = self._spec.sides[side]
         nowhere = np.zeros(len(rows), np.bool_)
         if spec.order is None:
-            return None, nowhere
+            return nowhere
         times = spec.order.evaluate(rows.columns, len(rows))
-        if times.null_count:
-            missing = np.asarray(times.is_null())
-            latest = pc.max(times).as_py()
-            rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
-            return (latest if spec.event_time else None), missing if self._spec.bounded(side) else nowhere
-        rows.times = np.asarray(times, dtype=np.int64)
-        return (int(rows.times.max()) if spec.event_time else None), nowhere
+        if not times.null_count:
+            rows.times = np.asarray(times, dtype=np.int64)
+            return nowhere
+        rows.timed = np.asarray(times.is_valid())
+        rows.times = np.asarray(pc.fill_null(times, 0), dtype=np.int64)
+        return ~rows.timed if self._spec.bounded(side) else nowhere
 
-    def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, pa.RecordBatch | None]:
-        """The rows that are in time, once for each window they belong to; and the late rows, which are late in all
-        their windows."""
+    def _ahead(self, side: int, rows: _Rows) -> npt.NDArray[np.bool_]:
+        """Which rows are too far ahead in event time."""
+        if self._limit is None or self._spec.sides[side].event_time is None or rows.times is None:
+            return np.zeros(len(rows), np.bool_)
+        ahead = rows.times > self._limit
+        return ahead if rows.timed is None else ahead & rows.timed
+
+    def _latest(self, side: int, rows: _Rows, keyless: npt.NDArray[np.bool_]) -> int | None:
+        """The latest event time of the rows that can match."""
+        if self._spec.sides[side].event_time is None or rows.times is None:
+            return None
+        seen = ~keyless if rows.timed is None else rows.timed & ~keyless
+        times = rows.times if seen.all() else rows.times[seen]
+        return int(times.max()) if len(times) else None
+
+    def _split_late(self, side: int, rows: _Rows) -> tuple[_Rows, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The rows that are in time, once for each window they belong to, with the number of the row that each is; and
+        which rows are late, that is, late in all their windows."""
         count = len(rows)
         sources = np.arange(count)
         if self._spec.window is not None and rows.times is not None:
@@ -146,17 +178,15 @@ class Dispatcher:
             windowed = replace(windowed, times=starts)
         else:
             windowed = rows
-        lateness = self._spec.sides[side].lateness
+        lateness, nothing = self._spec.sides[side].lateness, np.zeros(count, np.bool_)
         if self._watermark is None or lateness is None or windowed.times is None or self._spec.late == "keep":
-            return windowed, None
+            return windowed, sources, nothing
         late = windowed.times <= self._watermark - lateness
         if not late.any():
-            return windowed, None
-        in_time = np.zeros(count, np.bool_)
+            return windowed, sources, nothing
+        in_time = nothing
         in_time[sources[~late]] = True
-        names = [n.split(".", 1)[1] for n in rows.columns]
-        dropped = pa.RecordBatch.from_arrays(list(rows.columns.values()), names=names)
-        return windowed.keep(~late), dropped.filter(pa.array(~in_time))
+        return windowed.keep(~late), sources[~late], ~in_time
 
     def _codes(self, side: int, rows: _Rows) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
         index = self._spec.sides[side].index
@@ -193,15 +223,21 @@ class Dispatcher:
         self._sent = (self._sent + sum(lines for _, _, lines in pieces)) % 2**64
         return pieces
 
-    def _set_aside(self, side: int, late: pa.RecordBatch | None) -> Piece | None:
-        """Late rows on their way to the side output: they are in the books too."""
-        if late is None or late.num_rows == 0 or self._spec.late != "side":
+    def _set_aside(
+        self, side: int, rows: _Rows, ahead: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]
+    ) -> Piece | None:  # fmt: skip
+        """Rows on their way to the side output: those ahead, and of the others the late ones. They are in the books
+        too."""
+        aside = ahead.copy()
+        aside[~ahead] = late
+        if self._spec.late != "side" or not aside.any():
             return None
-        ids = content([_contiguous(column) for column in late.columns], self._seed_of(side))
-        rows, roles = np.arange(len(ids)), np.full(len(ids), LATE, np.uint8)
-        (lines,) = Scattered(rows, roles, np.zeros(1, np.int64), np.array([0, len(ids)])).lines(ids)
+        out = rows.as_batch(aside)
+        ids = content([_contiguous(column) for column in out.columns], self._seed_of(side))
+        numbers, roles = np.arange(len(ids)), np.full(len(ids), LATE, np.uint8)
+        (lines,) = Scattered(numbers, roles, np.zeros(1, np.int64), np.array([0, len(ids)])).lines(ids)
         self._sent = (self._sent + lines) % 2**64
-        return 0, late, lines
+        return 0, out, lines
 
     def _seed_of(self, side: int) -> int:
         number = np.array([self._batch * 64 + side + 1], np.uint64)

@@ -45,6 +45,7 @@ from evenjoin.load.receipt import Receipt, balance
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
+from evenjoin.runtime.ahead import time_limit
 from evenjoin.runtime.dispatch import stated
 from evenjoin.runtime.settings import Settings
 from evenjoin.spec import JoinSpec
@@ -157,7 +158,7 @@ class Driver:
         self.log.append(commit, [table, after])
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
-        with suppress(OSError):  # the batch is final; what cannot be deleted now goes at the next start
+        with suppress(Exception):  # the batch is final; what cannot be deleted now goes later, or at the next start
             self._collect(before, commit)  # 7
         step("collected", batch)
         return commit
@@ -207,8 +208,13 @@ class Driver:
             tracked=tracked,
             sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
             redact=settings.redact_keys,
+            time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
         )
+
+    def _time_limit(self, ahead: int) -> int | None:
+        mark = self.last.watermark if self.last else Watermark()
+        return time_limit(mark, self.spec, ahead, self.settings.now())
 
     def _migrate(self, last: Commit, batch: int, new: RoutingTable, runtime: Runtime) -> tuple[Manifest, Migration]:
         started = time.perf_counter()
@@ -293,7 +299,8 @@ class Driver:
 
     def _collect(self, before: Commit | None, commit: Commit) -> None:
         """Delete what nobody needs any more: files that neither this commit nor the one before it names, files of other
-        attempts, receipts, late rows."""
+        attempts, receipts, late rows, entries of the log and tables of long ago."""
+        self._tables = {name: table for name, table in self._tables.items() if name in commit.tables}
         old = before.manifest.files if before else set()
         live = commit.manifest.files | old
         retired, self._older = self._older - live, old
@@ -305,6 +312,8 @@ class Driver:
             self.folder.delete_folder(empty)
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
+        if commit.entry >= self.log.keep:  # else there is nothing to look for
+            self.log.collect()
 
     def _sweep(self) -> None:
         """At the start, delete what a crash left behind: everything that neither the last commit nor the one before it

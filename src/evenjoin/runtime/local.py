@@ -65,7 +65,8 @@ class LocalJoin:
 
         For exactly-once output over crashes number the batches and give a `sink`. It is called with (results, batch)
         before the batch is committed. After a crash it may be called again with the same number, so it should replace
-        what it wrote for that number. A batch that was committed is not joined again: its results are not returned.
+        what it wrote for that number. A batch that was committed is not joined again: its results are not returned. So
+        results that are written only after `process` has returned are lost if the process dies in between.
         """
         aliases = [side.alias for side in self._spec.sides]
         if not isinstance(data, Mapping):
@@ -218,8 +219,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def migrations(driver: Driver) -> list[Migration]:
-    found = [commit.migration for commit in driver.log.commits() if commit.migration is not None]
-    return found[::-1]
+    return driver.log.migrations(driver.last)
 
 
 def progress(driver: Driver) -> Progress | None:
@@ -235,4 +235,5 @@ def progress(driver: Driver) -> Progress | None:
         stored=tuple(sum(load.stored[s] for load in last.report.instances) for s in range(len(last.report.intake))),
         duration_ms=last.duration_ms,
         total=last.totals,
+        ahead=tuple(intake.ahead for intake in last.report.intake),
     )

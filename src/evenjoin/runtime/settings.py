@@ -81,13 +81,14 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run a join, as the driver reads it. `idle_timeout` is in seconds, `sub_window` in the unit of event times.
-    `elastic` says that the number of instances follows the state."""
+    """How to run a join, as the driver reads it. `idle_timeout` is in seconds; `max_ahead` (`max_event_time_ahead`) and
+    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state."""
 
     strategy: Strategy
     instances: int
     layout: Layout = "shared"
     idle_timeout: float | None = None
+    max_ahead: int | None = None
     sub_window: int | None = None
     merge_budget: int = MERGE_BUDGET
     pair_limit: int = PAIR_LIMIT
@@ -127,6 +128,7 @@ class Asked:
     guards: Guards | None = None
     scaling: Scaling | None = None
     idle_timeout: Duration | None = None
+    max_event_time_ahead: Duration | None = None
     sub_window: Duration | None = None
     merge_budget: int = MERGE_BUDGET
     pair_limit: int = PAIR_LIMIT
@@ -159,6 +161,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         instances=instances,
         layout=asked.layout,
         idle_timeout=None if idle is None else parse_duration(idle, "timestamp") / 1e6,
+        max_ahead=_max_ahead(spec, asked.max_event_time_ahead),
         sub_window=None if sub_window is None else _check_whole("sub_window", parse_duration(sub_window, _unit(spec))),
         merge_budget=asked.merge_budget,
         pair_limit=asked.pair_limit,
@@ -215,6 +218,14 @@ def _check_whole(name: str, value: object) -> int:
     return value
 
 
+def _max_ahead(spec: JoinSpec, asked: Duration | None) -> int | None:
+    if asked is None:
+        return None
+    if all(side.event_time is None for side in spec.sides):
+        raise SpecError(f"max_event_time_ahead={asked!r} compares event times: add event_time=")
+    return _check_whole("max_event_time_ahead", parse_duration(asked, _unit(spec)))
+
+
 def _value(name: str, given: T | None, default: T) -> T:
     """A setting that groups others (`Guards`, `Hooks`), or its default where none was given."""
     if given is None:
@@ -261,10 +272,9 @@ def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:
 
 
 def _unit(spec: JoinSpec) -> TimeUnit:
-    """The unit of a duration that is given as a bare number: that of the first side's event times."""
-    side = spec.sides[0]
-    integer = side.event_time is not None and pa.types.is_integer(side.schema.field(side.event_time).type)
-    return "integer" if integer else "timestamp"
+    """The unit of a duration that is given as a bare number: that of the event times of all sides."""
+    types = [side.schema.field(side.event_time).type for side in spec.sides if side.event_time is not None]
+    return "integer" if any(map(pa.types.is_integer, types)) else "timestamp"
 
 
 CALLERS = 5

@@ -64,16 +64,19 @@ class Range:
     high: Fraction | None
     sources: tuple[Expr, ...]
 
-    def intersect(self, other: Range) -> Range:
-        lows = [x for x in (self.low, other.low) if x is not None]
-        highs = [x for x in (self.high, other.high) if x is not None]
-        sources = self.sources + tuple(s for s in other.sources if s not in self.sources)
-        return replace(self, low=max(lows, default=None), high=min(highs, default=None), sources=sources)
+    @staticmethod
+    def intersection(ranges: Sequence[Range]) -> Range:
+        """The range that holds where all of these do. They are ranges of the same difference."""
+        lows = [r.low for r in ranges if r.low is not None]
+        highs = [r.high for r in ranges if r.high is not None]
+        sources = tuple(dict.fromkeys(source for r in ranges for source in r.sources))
+        return replace(ranges[0], low=max(lows, default=None), high=min(highs, default=None), sources=sources)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The condition, taken apart; see the top of this file. ``conjuncts`` are all of them, in the order written."""
+    """The condition, taken apart; see the top of this file. ``conjuncts`` are all of them, each once, in the order
+    written."""
 
     text: str
     conjuncts: tuple[Expr, ...]
@@ -91,8 +94,8 @@ class Condition:
 
     def residual_without(self, used: Sequence[Range]) -> Expr | None:
         """What is left to check when the ranges ``used`` are enforced elsewhere."""
-        unused = {s for r in self.ranges if r not in used for s in r.sources}
-        return conjunction([c for c in self.conjuncts if c in unused or c in self.residual])
+        left = {s for r in self.ranges if r not in used for s in r.sources} | set(self.residual)
+        return conjunction([c for c in self.conjuncts if c in left])
 
 
 def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
@@ -102,7 +105,7 @@ def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
     with pointing(text):
         if not pt.is_boolean(expr.type(scope.types)) and not pt.is_null(expr.type(scope.types)):
             raise ExprError(f"a condition is needed, not a value of type {expr.type(scope.types)}", expr.at)
-        return _classify(text, _conjuncts(expr), scope)
+        return _classify(text, list(dict.fromkeys(_conjuncts(expr))), scope)
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:
@@ -118,7 +121,7 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
     keys: list[Key] = []
-    ranges: dict[tuple[Expr, Expr, bool], Range] = {}
+    ranges: dict[tuple[Expr, Expr, bool], list[Range]] = {}
     filters: list[tuple[str, Expr]] = []
     residual: list[Expr] = []
     for conjunct in conjuncts:
@@ -133,11 +136,11 @@ def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
             residual += [conjunct] if key.recheck else []
         elif found := _ranges(conjunct, scope):
             for r in found:
-                same = r.left, r.right, r.kind == "real"
-                ranges[same] = ranges[same].intersect(r) if same in ranges else r
+                ranges.setdefault((r.left, r.right, r.kind == "real"), []).append(r)
         else:
             residual.append(conjunct)
-    return Condition(text, tuple(conjuncts), tuple(keys), tuple(ranges.values()), tuple(filters), tuple(residual))
+    merged = tuple(map(Range.intersection, ranges.values()))
+    return Condition(text, tuple(conjuncts), tuple(keys), merged, tuple(filters), tuple(residual))
 
 
 def _key(conjunct: Expr, scope: Scope) -> Key | None:
@@ -181,7 +184,7 @@ def _as_key(expr: Expr, source: pa.DataType, common: pa.DataType) -> Expr:
 
 def _null_safe_pattern(expr: Expr) -> Expr:
     """x = y OR (x IS NULL AND y IS NULL), in any order, is x <=> y."""
-    if not (isinstance(expr, Call) and expr.name == "OR"):
+    if not (isinstance(expr, Call) and expr.name == "OR" and len(expr.args) == 2):
         return expr
     for one, other in (expr.args, expr.args[::-1]):
         if isinstance(one, Call) and one.name == "=" and isinstance(other, Call) and other.name == "AND":

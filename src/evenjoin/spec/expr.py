@@ -9,6 +9,8 @@ Invariants: a frozen, hashable, picklable value; equality ignores where in the t
 ``evaluate`` of a concatenation is the concatenation of the ``evaluate``s.
 CASE, AND, OR and coalesce do not fail for a row that they would not look at: the eager, vectorised way is tried first,
 and only when a value fails (overflow, x / 0) the branches are evaluated again for the rows they decide (lazy.py).
+A chain of AND or OR is one call with all of its operands, which are never such calls themselves. So a condition of
+thousands of terms is a shallow tree, which every walk over it may take recursively.
 Not here: parsing (parse.py), moving terms between sides (linear.py).
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from typing import Literal as TypingLiteral
 
@@ -29,6 +32,10 @@ from evenjoin.spec.coercion import Datum
 from evenjoin.spec.functions import TypeMismatch
 from evenjoin.spec.render import call_sql, literal_sql, name_sql, type_sql
 from evenjoin.spec.scalar_functions import FUNCTIONS
+
+CHAINS = ("AND", "OR")
+SHOWN = 200
+"""How many characters of an expression an error message shows."""
 
 
 class ExprError(ConditionError):
@@ -128,12 +135,21 @@ class Call(Expr):
 
     def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
         try:
+            if self.name in CHAINS:
+                return self._fold(columns, rows)
             values = [arg.compute(columns, rows) for arg in self.args]
         except ValueFailure:
             if self.name not in lazy.LAZY:
                 raise
             return guard(self, lambda: lazy.LAZY[self.name](self.args, columns, rows))
         return guard(self, lambda: FUNCTIONS[self.name](*values))
+
+    def _fold(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
+        """A chain, operand by operand, so that two values are in memory and not as many as there are operands."""
+        whole = self.args[0].compute(columns, rows)
+        for arg in self.args[1:]:
+            whole = guard(self, partial(FUNCTIONS[self.name], whole, arg.compute(columns, rows)))
+        return whole
 
     def __str__(self) -> str:
         return call_sql(self.name, [str(arg) for arg in self.args])
@@ -208,16 +224,26 @@ def guard(expr: Expr, work: Callable[[], Datum]) -> Datum:
     try:
         return work()
     except TypeMismatch as error:
-        raise ExprError(f"{expr}: {error}", expr.at) from None
+        raise ExprError(f"{_shown(expr)}: {error}", expr.at) from None
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise ExprError(f"{expr} is not defined for these types ({error})", expr.at) from None
+        raise ExprError(f"{_shown(expr)} is not defined for these types ({error})", expr.at) from None
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise ValueFailure(f"{expr} fails for a value: {error}", expr.at) from None
+        raise ValueFailure(f"{_shown(expr)} fails for a value: {error}", expr.at) from None
+
+
+def _shown(expr: Expr) -> str:
+    text = str(expr)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+
+
+def chain(name: str, parts: Sequence[Expr], at: int | None) -> Expr:
+    """The parts, connected with AND or OR (`name`). Parts that are such a chain themselves become part of this one."""
+    operands: list[Expr] = []
+    for part in parts:
+        operands += part.args if isinstance(part, Call) and part.name == name else (part,)
+    return operands[0] if len(operands) == 1 else Call(name, tuple(operands), at)
 
 
 def conjunction(parts: Sequence[Expr]) -> Expr | None:
     """The parts joined with AND, or None for no parts."""
-    whole: Expr | None = None
-    for part in parts:
-        whole = part if whole is None else Call("AND", (whole, part), whole.at)
-    return whole
+    return chain("AND", parts, parts[0].at) if parts else None

@@ -34,15 +34,19 @@ Columns = Mapping[str, pa.Array]
 
 
 def _both(args: Sequence[Evaluable], columns: Columns, rows: int) -> Datum:
-    left = args[0].evaluate(columns, rows).cast(pa.bool_())
-    needed = pc.coalesce(left, pa.scalar(True))
-    return functions.OPERATORS["AND"](left, _where(args[1], needed, columns))
+    whole = args[0].evaluate(columns, rows).cast(pa.bool_())
+    for arg in args[1:]:
+        needed = pc.coalesce(whole, pa.scalar(True))
+        whole = functions.OPERATORS["AND"](whole, _where(arg, needed, columns))
+    return whole
 
 
 def _either(args: Sequence[Evaluable], columns: Columns, rows: int) -> Datum:
-    left = args[0].evaluate(columns, rows).cast(pa.bool_())
-    needed = pc.coalesce(pc.invert(left), pa.scalar(True))
-    return functions.OPERATORS["OR"](left, _where(args[1], needed, columns))
+    whole = args[0].evaluate(columns, rows).cast(pa.bool_())
+    for arg in args[1:]:
+        needed = pc.coalesce(pc.invert(whole), pa.scalar(True))
+        whole = functions.OPERATORS["OR"](whole, _where(arg, needed, columns))
+    return whole
 
 
 def _case(args: Sequence[Evaluable], columns: Columns, rows: int) -> Datum:

@@ -53,7 +53,7 @@ def choose_order(condition: Condition, times: EventTimes, scope: Scope) -> Order
     bound = first
     for other in fitting[1:]:
         if (other.left, other.right) == (first.left, first.right):
-            bound = bound.intersect(other)
+            bound = Range.intersection([bound, other])
     return _bounded(first, bound, condition, scope)
 
 

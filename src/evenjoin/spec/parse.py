@@ -3,30 +3,34 @@
     parse("o.cell = t.cell AND t.ts <= o.ts", scope)  ->  Expr
     parse_select("t.taxi AS taxi", scope)             ->  [(name, Expr)]
 
-Sugar goes away here: BETWEEN is two comparisons, IN a chain of OR, IF and NULLIF are CASE, IS DISTINCT FROM is NOT <=>.
+Sugar goes away here: BETWEEN is two comparisons, IF and NULLIF are CASE, IS DISTINCT FROM is NOT <=>, and IN is a chain
+of OR where one of its values reads a column. A chain of AND or OR is one call, however long. What is nested deeper than
+MAX_DEPTH is refused, because expressions are walked recursively.
 Invariant: every failure is a ConditionError with the offset of the place; what is not in the tables below is refused by
 name, never passed on. Not here: syntax (sql.py), and what a condition means for a join (condition.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from evenjoin.spec import sql
-from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Field, Literal
-from evenjoin.spec.scope import Scope, pointing
+from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Field, Literal, chain
+from evenjoin.spec.scope import TOO_DEEP, Scope, pointing
 from evenjoin.spec.window import interval_micros
 
+MAX_DEPTH = 100
+"""How deeply operators, functions and parentheses may be nested. (sqlglot itself gives up at some 45 parentheses.)"""
 _BINARY: dict[type[exp.Expression], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.GT: ">", exp.LTE: "<=", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
-    exp.And: "AND", exp.Or: "OR", exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
     exp.IntDiv: "DIV", exp.Like: "LIKE", exp.DPipe: "concat",
 }  # fmt: skip
+_CHAINS: dict[type[exp.Expression], str] = {exp.And: "AND", exp.Or: "OR"}
 _UNARY: dict[type[exp.Expression], str] = {
     exp.Not: "NOT", exp.Neg: "negate", exp.Abs: "abs", exp.Upper: "upper", exp.Lower: "lower", exp.Length: "length",
     exp.Floor: "floor", exp.Ceil: "ceil", exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
@@ -76,7 +80,7 @@ def _all(alias: str, scope: Scope) -> list[tuple[str, Expr]]:
 
 
 def _typed(text: str, tree: exp.Expression, scope: Scope) -> Expr:
-    expr = _Reader(text, scope).read(tree)
+    expr = _Reader(text, scope, sql.places(tree)).read(tree)
     expr.type(scope.types)
     return expr
 
@@ -84,19 +88,31 @@ def _typed(text: str, tree: exp.Expression, scope: Scope) -> Expr:
 class _Reader:
     """One walk over a sqlglot tree."""
 
-    def __init__(self, text: str, scope: Scope) -> None:
-        self.text, self.scope = text, scope
+    def __init__(self, text: str, scope: Scope, places: Mapping[int, int]) -> None:
+        self.text, self.scope, self.places = text, scope, places
+        self.depth = 0
 
     def read(self, node: exp.Expression) -> Expr:
-        kind, at = type(node), sql.place(node)
-        if not (kind in _BINARY or kind in _UNARY or kind in _SPECIAL):
-            raise ExprError(sql.refusal(node, self.text), at)
+        at = self.places.get(id(node))
+        if self.depth == MAX_DEPTH:
+            raise ExprError(TOO_DEEP, at)
+        self.depth += 1
+        expr = self._read(node, at)
+        self.depth -= 1
+        return expr
+
+    def _read(self, node: exp.Expression, at: int | None) -> Expr:
+        kind = type(node)
+        if not (kind in _BINARY or kind in _CHAINS or kind in _UNARY or kind in _SPECIAL):
+            raise ExprError(sql.refusal(node, self.text, at), at)
         odd = sorted(name for name, value in node.args.items() if value and name not in _UNDERSTOOD)
         if odd and (kind, odd) != (exp.Like, ["negate"]):
             raise ExprError(f"{node.key.upper()} with {odd[0].upper()} is not supported in a stream join", at)
         if kind in _BINARY:
             call = Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)), at)
             return Call("NOT", (call,), at) if odd else call
+        if kind in _CHAINS:
+            return chain(_CHAINS[kind], [self.read(operand) for operand in _operands(node)], at)
         return self._unary(_UNARY[kind], node, at) if kind in _UNARY else _SPECIAL[kind](self, node, at)
 
     def _unary(self, name: str, node: exp.Expression, at: int | None) -> Expr:
@@ -143,14 +159,15 @@ class _Reader:
 
     def between(self, node: exp.Expression, at: int | None) -> Expr:
         x, low, high = self.read(node.this), self.read(node.args["low"]), self.read(node.args["high"])
-        return Call("AND", (Call(">=", (x, low), at), Call("<=", (x, high), at)), at)
+        return chain("AND", [Call(">=", (x, low), at), Call("<=", (x, high), at)], at)
 
     def within(self, node: exp.Expression, at: int | None) -> Expr:
         if node.args.get("query") is not None or not node.expressions:
             raise ExprError("a subquery is not supported in a stream join's condition; IN takes a list of values", at)
-        x = self.read(node.this)
-        tests: list[Expr] = [Call("=", (x, self.read(value)), at) for value in node.expressions]
-        return reduce(lambda a, b: Call("OR", (a, b), at), tests)
+        x, values = self.read(node.this), [self.read(value) for value in node.expressions]
+        if len(values) == 1 or any(value.columns for value in values):
+            return chain("OR", [Call("=", (x, value), at) for value in values], at)
+        return Call("IN", (x, *values), at)
 
     def is_(self, node: exp.Expression, at: int | None) -> Expr:
         x = self.read(node.this)
@@ -204,6 +221,23 @@ class _Reader:
 
     def function(self, name: str, args: list[exp.Expression | None], at: int | None) -> Expr:
         return Call(name, tuple(self.read(a) for a in args if a is not None), at)
+
+
+def _operands(node: exp.Expression) -> list[exp.Expression]:
+    """What a chain of AND (or of OR) connects, in the order written: `a AND b AND (c AND d)` has four operands.
+
+    sqlglot's tree of a chain is as deep as the chain is long, so this is not recursive.
+    """
+    found, waiting = [], [node]
+    while waiting:
+        inner = waiting.pop()
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if type(inner) is type(node):
+            waiting += [inner.expression, inner.this]
+        else:
+            found.append(inner)
+    return found
 
 
 _Special = Callable[[_Reader, exp.Expression, int | None], Expr]

@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ATOM = re.compile(r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|INTERVAL '[^']*' SECOND|\w+\([^()'`]*\))\Z")
-_INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "AND", "OR", "+", "-", "*", "/", "%", "DIV", "LIKE"}
+_INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "+", "-", "*", "/", "%", "DIV", "LIKE"}
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -66,6 +66,10 @@ def literal_sql(value: Any, t: pa.DataType) -> str:
 
 def call_sql(name: str, args: list[str]) -> str:
     """A call, given its arguments as text."""
+    if name in ("AND", "OR"):
+        return f" {name} ".join(map(_nested, args))
+    if name == "IN":
+        return f"{_nested(args[0])} IN ({', '.join(args[1:])})"
     if name in _INFIX:
         return f"{_nested(args[0])} {name} {_nested(args[1])}"
     if name == "NOT":

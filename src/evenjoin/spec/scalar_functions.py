@@ -17,6 +17,7 @@ import pyarrow.types as pt
 from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum, is_numeric, is_temporal, plain
 from evenjoin.spec.functions import OPERATORS, TypeMismatch
+from evenjoin.spec.membership import is_one_of
 
 
 def on_text(name: str, kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
@@ -130,6 +131,7 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = OPERATORS | {
     "concat": concat,
     "substring": substring,
     "LIKE": like,
+    "IN": is_one_of,
     "floor": whole("floor", pc.floor),
     "ceil": whole("ceil", pc.ceil),
     "round": rounded,

@@ -24,6 +24,7 @@ from evenjoin.errors import ConditionError, SpecError
 from evenjoin.spec.expr import Column, Expr, ExprError, Field
 
 WINDOW = "window"
+TOO_DEEP = "this is nested too deeply for a stream join; compute a part of it as a column before the join"
 Part = tuple[str, int | None]
 
 
@@ -147,6 +148,8 @@ def pointing(text: str) -> Iterator[None]:
         yield
     except ExprError as error:
         raise ConditionError(error.message, text, error.at) from error.__cause__
+    except RecursionError:
+        raise ConditionError(TOO_DEEP, text) from None
 
 
 def check_aliases(schemas: Mapping[str, pa.Schema]) -> None:

@@ -2,7 +2,8 @@
 
     read("a.id = b.id AND", ...)  ->  ConditionError: something is missing next to 'AND', with a caret under it
 
-Invariant: what comes back is one expression; what does not parse is an ExprError with the offset of the place.
+Invariant: what comes back is one expression; what does not parse is an ExprError with the offset of the place. The time
+taken grows with the length of the text, not with its square.
 Not here: what the tree means (parse.py).
 """
 
@@ -41,23 +42,32 @@ def _trees(text: str) -> list[exp.Expression | None]:
     return sqlglot.parse(text, dialect="spark")  # type: ignore[return-value]
 
 
-def place(node: exp.Expression) -> int | None:
-    """The offset in the text at which a node begins. Where sqlglot does not remember it, that of a node near it."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    if starts:
-        return int(min(starts))
-    return place(node.parent) if isinstance(node.parent, exp.Expression) else None
+def places(tree: exp.Expression) -> dict[int, int]:
+    """By the id of each node, the offset in the text at which the node begins: the least offset that sqlglot remembers
+    of the node and what is below it. Where it remembers none, that of the node above."""
+    downwards = list(tree.bfs())
+    starts: dict[int, int] = {}
+    for node in reversed(downwards):
+        known = [at for at in (node.meta.get("start"), starts.get(id(node))) if at is not None]
+        if known:
+            starts[id(node)] = min(known)
+            above = id(node.parent)
+            starts[above] = min(starts.get(above, starts[id(node)]), starts[id(node)])
+    for node in downwards:
+        if id(node) not in starts and id(node.parent) in starts:
+            starts[id(node)] = starts[id(node.parent)]
+    return starts
 
 
-def refusal(node: exp.Expression, text: str) -> str:
-    """Why a node that nobody reads is not supported; a function goes by the name it has in the text."""
+def refusal(node: exp.Expression, text: str, at: int | None) -> str:
+    """Why a node that nobody reads is not supported; a function goes by the name it has in the text, at this offset."""
     if isinstance(node, exp.Alias):
         return "this is not a condition: an operator such as AND is missing, or a name was given with AS"
     if isinstance(node, exp.Window | exp.AggFunc):
         return "aggregates and window functions are not supported in a stream join; aggregate before or after it"
     if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
         return "a subquery is not supported in a stream join"
-    word = re.match(r"\w+", text[place(node) or 0 :]) if isinstance(node, exp.Func) else None
+    word = re.match(r"\w+", text[at or 0 :]) if isinstance(node, exp.Func) else None
     name = word[0] if word else node.key
     return f"{name.upper()} is not supported in a stream join; compute it as a column before the join"
 

@@ -21,6 +21,7 @@ Not here: which runs exist, and dropping what has expired, which is always whole
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -41,6 +42,10 @@ FAN = 4
 """Runs of a tier that are merged into one."""
 MOST_DIRTY = 1024
 """Dirty codes that a run lists at most. Without malice a run has as many once it holds three million keys."""
+IDLE_BATCHES = 8
+"""For how many batches a process keeps the files of an instance open that it does not run."""
+OWNER = re.compile(r"-i\d+-")
+"""The part of a segment's name that says whose it is."""
 T = TypeVar("T")
 
 
@@ -155,36 +160,57 @@ def merged(schema: TupleSchema, runs: Sequence[tuple[Tuples, np.ndarray | None]]
 
 
 class Segments:
-    """The segments that a process has open. Each file is verified and mapped once; later batches reuse it."""
+    """The segments that a process has open. Each file is verified and mapped once; later batches reuse it.
+
+    Open are, after `retain`, at most the files that the manifest names for the instance, and those of other instances
+    that this process has run in the last IDLE_BATCHES batches. Spark may run an instance in another process each
+    time.
+    """
 
     def __init__(self, folder: Folder, schemas: tuple[TupleSchema, ...]) -> None:
         self._folder, self._schemas = folder, schemas
-        self._open: dict[str, pa.ipc.RecordBatchFileReader] = {}
-        self._known: dict[tuple[str, int, str | None, str], tuple[str, Any]] = {}
+        self._open: dict[str, dict[str, pa.ipc.RecordBatchFileReader]] = defaultdict(dict)
+        self._known: dict[str, dict[tuple[str, int, str | None, str], tuple[str, Any]]] = defaultdict(dict)
+        self._ran: dict[str, int] = {}
+        self._swept = -1
 
     def read(self, store: int, run: Run) -> Tuples:
         """The tuples of a run of a store."""
-        reader = self._open.get(run.file)
+        files = self._open[_owner(run.file)]
+        reader = files.get(run.file)
         if reader is None:
-            reader = self._open[run.file] = self._verified(run)
+            reader = files[run.file] = self._verified(run)
         return Tuples.of(self._schemas[store], reader.get_batch(run.index))
 
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
         """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew
         for another `version` (of what else it depends on, such as a table)."""
-        key = run.file, run.index, run.mask, what
-        found = self._known.get(key)
+        key, facts = (run.file, run.index, run.mask, what), self._known[_owner(run.file)]
+        found = facts.get(key)
         if found is None or found[0] != version:
-            found = self._known[key] = version, find()
+            found = facts[key] = version, find()
         return found[1]
 
-    def retain(self, named: set[str], owner: str) -> None:
-        """Close the files of one instance that the manifest no longer names. `owner` is the part of a file's name that
-        says whose it is."""
-        for name in [n for n in self._open if owner in n and n not in named]:
-            del self._open[name]
-        for key in [k for k in self._known if owner in k[0] and k[0] not in named]:
-            del self._known[key]
+    def retain(self, named: set[str], owner: str, batch: int) -> None:
+        """Close the files of an instance that the manifest no longer names, and all those of instances that were not
+        run here for long. `owner` is the part of a file's name that says whose it is."""
+        for name in [n for n in self._open[owner] if n not in named]:
+            del self._open[owner][name]
+        for key in [k for k in self._known[owner] if k[0] not in named]:
+            del self._known[owner][key]
+        self._ran[owner] = batch
+        if batch == self._swept:
+            return
+        self._swept = batch
+        for other in {*self._open, *self._known}:
+            if batch - self._ran.setdefault(other, batch) > IDLE_BATCHES:
+                for held in (self._open, self._known, self._ran):
+                    held.pop(other, None)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of the files that are open."""
+        return {name for files in self._open.values() for name in files}
 
     def _verified(self, run: Run) -> pa.ipc.RecordBatchFileReader:
         try:
@@ -206,3 +232,8 @@ class Segments:
 
 def _intact(data: pa.Buffer, run: Run) -> bool:
     return bool(data.size == run.file_bytes and zlib.crc32(data) == run.crc)
+
+
+def _owner(name: str) -> str:
+    found = OWNER.search(name)
+    return found[0] if found else ""

@@ -200,11 +200,14 @@ def _partition() -> int:
 
 
 _OPEN: dict[Any, Segments] = {}
+OPEN_JOINS = 8
+"""Of how many joins a worker process keeps files open: those that it has worked for last."""
 
 
 def _segments(folder: Folder, work: Work) -> Segments:
     """The segments that this worker process has open. Its later tasks reuse them."""
     key = repr(folder), work.spec.canonical, work.table.program, *(schema.codec for schema in work.schemas)
-    if key not in _OPEN:
-        _OPEN[key] = Segments(folder, work.schemas)
+    _OPEN[key] = _OPEN.pop(key) if key in _OPEN else Segments(folder, work.schemas)
+    for oldest in [*_OPEN][:-OPEN_JOINS]:
+        del _OPEN[oldest]
     return _OPEN[key]

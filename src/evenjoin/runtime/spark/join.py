@@ -52,6 +52,7 @@ def join(
     watermark: Duration | Mapping[str, Duration] | None = None,
     watermark_policy: Literal["min", "max"] = "min",
     idle_timeout: Duration | None = None,
+    max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
     select: str | Sequence[str] | None = None,
     late: SparkLate = "drop",
@@ -78,9 +79,15 @@ def join(
     select: output expressions ("o.id", "t.taxi AS taxi"); without it one struct column per alias.
 
     How it runs; all of this may differ on a restart:
-    watermark: allowed lateness, per alias or one for all. Without it nothing expires.
+    watermark: allowed lateness, per alias or one for all. Without it nothing expires. Rows that can match nothing (the
+    condition's filters fail, or a key is NULL) do not move it.
     watermark_policy: the join's watermark is the least ("min") or the greatest ("max") of the sides'.
     idle_timeout: how long a side may be silent before the watermark no longer waits for it.
+    max_event_time_ahead: a row whose event time is further ahead than this, of the clock and of all earlier rows, is
+    set aside: it is counted, goes where `late` rows go if that is a path or a function, joins nothing and does not move
+    the watermark, so that one row of the year 9999 does not make all others late. Integer event times have no clock:
+    they are compared with earlier rows only, and if a whole batch is ahead, later ones are compared with it. Without
+    this setting no row is set aside, because only you know how far ahead good data may be (bookings, simulations).
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
     strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "hash", or "random"
     for a condition without an equality. Without a number it is as many as Spark runs at once.
@@ -113,8 +120,9 @@ def join(
     )  # fmt: skip
     asked = Asked(
         strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
-        guards=guards, scaling=scaling, idle_timeout=idle_timeout, sub_window=sub_window, merge_budget=merge_budget,
-        pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability, hooks=hooks,
+        guards=guards, scaling=scaling, idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead,
+        sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys,
+        durability=durability, hooks=hooks,
     )  # fmt: skip
     return StreamJoin(frames, spec, read_settings(spec, asked), output)
 
