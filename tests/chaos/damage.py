@@ -4,6 +4,7 @@
     cut       cut short at some place                foreign   replaced by that file of another checkpoint
     empty     emptied                                older     replaced by what it was at an earlier time
     delete    deleted                                stray     another file of its kind is copied beside it
+    folder    its whole folder is deleted            rollback  its whole folder is what it was at an earlier time
 
 Invariant: `Damaged.undo` leaves every file that the damage touched as it was before.
 Not here: what the engine makes of it (embedded.py, damages.py).
@@ -20,7 +21,7 @@ from pathlib import Path
 from chaos.case import Damage
 from chaos.engine import kind_of
 
-DAMAGES = ("flip", "cut", "empty", "delete", "swap", "foreign", "older", "stray")
+DAMAGES = ("flip", "cut", "empty", "delete", "swap", "foreign", "older", "stray", "folder", "rollback")
 Elsewhere = Callable[[str], Path | None]
 """Where another checkpoint of the same join is: "foreign", or "older"."""
 
@@ -43,9 +44,20 @@ class Damaged:
             _put(self.root / name, self.before[name])
 
     def write(self, name: str, data: bytes | None) -> None:
+        """Give a file other bytes, or none. Where Hadoop keeps its checksum beside it, that goes: on object stores
+        there is none, and it would refuse whatever is done here before anybody else looks at the file."""
         path = self.root / name
-        self.before.setdefault(name, path.read_bytes() if path.exists() else None)
+        for touched in (name, sidecar(name)):
+            old = self.root / touched
+            self.before.setdefault(touched, old.read_bytes() if old.exists() else None)
         _put(path, data)
+        _put(self.root / sidecar(name), None)
+
+
+def sidecar(name: str) -> str:
+    """Where Hadoop keeps the checksum of a file."""
+    folder, _, file = name.rpartition("/")
+    return f"{folder}/.{file}.crc" if folder else f".{file}.crc"
 
 
 def _put(path: Path, data: bytes | None) -> None:
@@ -123,6 +135,27 @@ def _stray(damaged: Damaged, data: bytes, damage: Damage, others: list[str], els
         damaged.write(path.with_name(name).as_posix(), data)
 
 
+def _folder(damaged: Damaged, data: bytes, damage: Damage, others: list[str], elsewhere: Elsewhere) -> None:
+    for name in _inside(damaged.root, damaged.file):
+        damaged.write(name, None)
+
+
+def _rollback(damaged: Damaged, data: bytes, damage: Damage, others: list[str], elsewhere: Elsewhere) -> None:
+    older = elsewhere("older")
+    if older is not None:
+        before = _inside(older, damaged.file)
+        for name in {*_inside(damaged.root, damaged.file)} - {*before}:
+            damaged.write(name, None)
+        for name in before:
+            damaged.write(name, (older / name).read_bytes())
+
+
+def _inside(root: Path, name: str) -> list[str]:
+    """The files of the folder that a file is in: `commits`, `segments`, `spark`, ...; none for a file at the top."""
+    top = name.split("/")[0]
+    return [n for files in files_of(root).values() for n in files if n.startswith(f"{top}/")]
+
+
 _CHANGES: dict[str, Callable[[Damaged, bytes, Damage, list[str], Elsewhere], None]] = {
     "flip": _flip,
     "cut": _cut,
@@ -132,4 +165,6 @@ _CHANGES: dict[str, Callable[[Damaged, bytes, Damage, list[str], Elsewhere], Non
     "foreign": _from_elsewhere,
     "older": _from_elsewhere,
     "stray": _stray,
+    "folder": _folder,
+    "rollback": _rollback,
 }
