@@ -24,11 +24,12 @@ def main() -> int:
         damages(report, given.seed, given.count, given.spark)
     else:
         spark_minutes = given.minutes / 2 if given.spark_minutes is None else given.spark_minutes
-        embedded(report, given.seed, (given.minutes - spark_minutes) * 60, given.runs, frozenset(given.without))
-        if given.runs is None and spark_minutes > 0:
+        if given.chains is None:
+            embedded(report, given.seed, (given.minutes - spark_minutes) * 60, given.runs, frozenset(given.without))
+        if given.chains is not None or (given.runs is None and spark_minutes > 0):
             from chaos.chains import chains
 
-            chains(report, given.seed, spark_minutes * 60, frozenset(given.without))
+            chains(report, given.seed, spark_minutes * 60, given.chains, frozenset(given.without))
     report.show()
     print(f"\n{time.monotonic() - began:.0f} s; seed {given.seed}")
     return 1 if report.found else 0
@@ -41,6 +42,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=2.0, help="for both engines together")
     parser.add_argument("--spark-minutes", type=float, help="of these for Spark; absent: half of them")
     parser.add_argument("--runs", type=int, help="so many embedded runs instead of minutes, and none on Spark")
+    parser.add_argument("--chains", type=int, help="so many chains on Spark instead of minutes, and no embedded runs")
     parser.add_argument("--without", type=lambda text: text.split(","), default=[], help=f"events: {', '.join(FEATURES)}")
     parser.add_argument("--replay", type=Path, help="run one saved case again")
     parser.add_argument("--count", type=int, default=1000, help="damage: how many, on both engines together")

@@ -113,7 +113,7 @@ def ended(
     except EvenJoinError:
         return "refused in words", None
     except Exception as error:
-        if type(error).__name__ == "StreamingQueryException" and damaged.kind.startswith("spark/"):
+        if type(error).__module__.startswith(("pyspark.", "py4j.")) and damaged.kind.startswith("spark/"):
             return "refused by Spark", None
         return f"error {type(error).__name__}: {str(error).splitlines()[0][:60] if str(error) else ''}", None
     finding = check(scene.case, sunk)

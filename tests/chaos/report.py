@@ -54,9 +54,9 @@ class Report:
 
     def add(self, found: Found) -> None:
         self.found.append(found)
-        path = found.save() if found.case is not None else None
+        path = found.save()
         print(f"\nFOUND {found.kind}, seed {found.seed}\n  {found.finding.text.splitlines()[0][:300]}")
-        print(f"  again: {found.again}" + (f"   smallest: --replay {path}" if path else ""), flush=True)
+        print(f"  again: {found.again}   {'smallest: --replay' if found.case is not None else 'told in'} {path}", flush=True)
         if found.case is not None:
             print(describe(found.case), flush=True)
 

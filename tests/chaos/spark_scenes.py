@@ -36,8 +36,8 @@ def spark_scenes(folder: Path) -> Iterator[tuple[list[Scene], GoOn]]:
         def go_on(scene: Scene, checkpoint: Path, sunk: Sunk, rng: random.Random) -> int:
             begun: list[int] = []
             start = replace(settings_of(scene.case.join, scene.number), instances=rng.choice([2, 3]))
-            inputs = scene.checkpoint.parent
-            _run(spark, scene.case, start, inputs, checkpoint, sunk, lambda name, batch: begun.append(batch))
+            frames = sides(spark, scene.checkpoint.parent, files=rng.choice([1, 2, 3]))
+            _run(scene.case, start, frames, checkpoint, sunk, lambda name, batch: begun.append(batch))
             return min(begun, default=scene.number)
 
         yield scenes, go_on
@@ -50,7 +50,7 @@ def _scenes(spark: Any, folder: Path, join: str) -> list[Scene]:
     sunk, scenes = Sunk(), list[Scene]()
     start = settings_of(join, 0)
     write_inputs(other, folder / "other")
-    _run(spark, other, start, folder / "other", folder / "foreign", {}, lambda name, batch: None)
+    _run(other, start, sides(spark, folder / "other"), folder / "foreign", {}, lambda name, batch: None)
     write_inputs(case, folder)
 
     def step(name: str, batch: int) -> None:
@@ -61,18 +61,18 @@ def _scenes(spark: Any, folder: Path, join: str) -> list[Scene]:
             number = batch + (name in ("committed", "collected"))
             scenes.append(Scene(case, copy, dict(sunk), number, older, folder / "foreign"))
 
-    _run(spark, case, start, folder, live, sunk, step)
+    _run(case, start, sides(spark, folder), live, sunk, step)
     return scenes
 
 
 def _run(
-    spark: Any, case: Case, start: Any, inputs: Path, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], None]
+    case: Case, start: Any, frames: Any, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], None]
 ) -> None:
     """Run the join over all the input that its checkpoint has not seen."""
     settings = {**case.options, **engine.settings(start)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", evenjoin.UnboundedStateWarning)
-        joined = evenjoin.join(sides(spark, inputs), hooks=Hooks(step=step), **settings)
+        joined = evenjoin.join(frames, hooks=Hooks(step=step), **settings)
     writer = joined.writeStream.foreachBatch(lambda frame, batch: sunk.__setitem__(batch, frame.toArrow()))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from chaos.case import Case
 from chaos.joins import SCHEMA
-from spark_streams import read_stream, write_batches
+from spark_streams import write_batches
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark writes its own checkpoint without starting a process for every file."""
@@ -48,5 +48,10 @@ def write_inputs(case: Case, folder: Path) -> None:
         write_batches(folder / alias, [batch[alias] for batch in batches])
 
 
-def sides(spark: Any, folder: Path) -> dict[str, Any]:
-    return {alias: read_stream(spark, folder / alias, SCHEMA) for alias in "lr"}
+def sides(spark: Any, folder: Path, files: int = 1) -> dict[str, Any]:
+    """The streams of a case, so many files a trigger. A restart may ask for another number: the batches that Spark has
+    planned already stay what they were."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    reader = spark.readStream.schema(from_arrow_schema(SCHEMA)).option("maxFilesPerTrigger", files)
+    return {alias: reader.parquet(str(folder / alias)) for alias in "lr"}
