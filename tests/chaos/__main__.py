@@ -36,14 +36,16 @@ def main() -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description="Joins killed, damaged and disturbed at random.")
+    parser = argparse.ArgumentParser(prog="python -m chaos", description="Joins killed and damaged at random.")
     parser.add_argument("what", nargs="?", choices=["run", "damage"], default="run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=2.0, help="for both engines together")
     parser.add_argument("--spark-minutes", type=float, help="of these for Spark; absent: half of them")
     parser.add_argument("--runs", type=int, help="so many embedded runs instead of minutes, and none on Spark")
     parser.add_argument("--chains", type=int, help="so many chains on Spark instead of minutes, and no embedded runs")
-    parser.add_argument("--without", type=lambda text: text.split(","), default=[], help=f"events: {', '.join(FEATURES)}")
+    parser.add_argument(
+        "--without", type=lambda text: text.split(","), default=[], help=f"events: {', '.join(FEATURES)}"
+    )
     parser.add_argument("--replay", type=Path, help="run one saved case again")
     parser.add_argument("--count", type=int, default=1000, help="damage: how many, on both engines together")
     parser.add_argument("--spark", type=int, help="damage: of these so many on Spark; absent: a tenth")

@@ -90,8 +90,8 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """At the first restart in this batch one file of the checkpoint is damaged. `kind`, `file`, `at` are in [0, 1): they
-    pick the kind of file, the file among those, and the place in it."""
+    """At the first restart in this batch one file of the checkpoint is damaged. `kind`, `file` and `at` are in [0, 1).
+    They pick the kind of file, the file among those, and the place in it."""
 
     batch: int
     how: str

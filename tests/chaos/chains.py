@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,8 +47,8 @@ def chains(report: Report, seed: int, seconds: float, count: int | None, without
             finding = one.whole()
             one.count()
         if finding is not None:
-            again = f"python -m chaos --seed {seed + done} --chains 1"
-            report.add(Found(seed + done, finding, None, again + (f" --without {','.join(without)}" if without else "")))
+            left_out = f" --without {','.join(sorted(without))}" if without else ""
+            report.add(Found(seed + done, finding, None, f"python -m chaos --seed {seed + done} --chains 1{left_out}"))
         done += 1
         kills = sum(n for (what, _), n in report.tally.items() if what == "SIGKILL on Spark")
         print(f"spark: {done} chains, {kills} SIGKILLs, {len(report.found)} findings", flush=True)
@@ -89,38 +90,48 @@ class Run:
     def start(self, number: int) -> Finding | None:
         """One start to its end or its death. What stopped it otherwise is a finding."""
         self.told("strategy on Spark", self.chain.case.starts[number].strategy)
-        command = [sys.executable, "-m", "chaos.spark_job", str(self.folder), str(self.seed), str(number), *self.without]
+        given = [str(self.folder), str(self.seed), str(number), *self.without]
         path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
         with open(self.folder / "log", "w") as log:
-            child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+            child = subprocess.Popen(
+                [sys.executable, "-m", "chaos.spark_job", *given],
+                env=environment, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
         try:
             return self.watch(child, number)
         finally:
             self.sweep(child.pid)
 
     def watch(self, child: subprocess.Popen[bytes], number: int) -> Finding | None:
-        deaths, until, instants = self.chain.deaths[number], time.monotonic() + SECONDS, self.chain.deaths[number].instants
-        rival, following = deaths.rival, time.monotonic() + 5
+        """Look on until the start ends, and do what is to be done to it from outside."""
+        until = time.monotonic() + SECONDS
+        outside = self.outside(child, number)
         while child.poll() is None and time.monotonic() < until:
             time.sleep(0.03)
-            begun = (self.folder / "marks" / f"started-{number}").exists()
-            if begun and rival:
-                rival = False
-                self.rival(child)
-            if begun and instants and time.monotonic() > following:
+            if (self.folder / "marks" / f"started-{number}").exists():
+                next(outside)
+        if child.poll() is None:
+            return Finding("error Hang", f"start {number} did not end within {SECONDS} s: {self.tail()}")
+        return None if child.returncode in (0, -signal.SIGKILL) else self.stopped(child.returncode)
+
+    def outside(self, child: subprocess.Popen[bytes], number: int) -> Iterator[None]:
+        """What is done from outside: a second driver, kills of workers, the kill of the driver; a look at a time."""
+        deaths = self.chain.deaths[number]
+        instants, following = deaths.instants, time.monotonic()
+        if deaths.rival:
+            self.rival(child)
+        while True:
+            yield
+            if instants and time.monotonic() > following:
                 instants -= self.kill_worker(child.pid)
                 following = time.monotonic() + self.rng.uniform(0.1, 1.2)
             if deaths.step == "instant" and self.written() > deaths.batch:
                 time.sleep(self.rng.uniform(0, 0.8))
                 if child.poll() is None:
                     os.killpg(child.pid, signal.SIGKILL)
-                    self.told("SIGKILL on Spark", "driver and JVM at some instant")
                     child.wait()
-                    return None
-        if child.poll() is None:
-            return Finding("error Hang", f"start {number} did not end within {SECONDS} s: {self.tail()}")
-        return None if child.returncode in (0, -signal.SIGKILL) else self.stopped(child.returncode)
+                    self.told("SIGKILL on Spark", "driver and JVM at some instant")
 
     def stopped(self, code: int) -> Finding:
         error = self.folder / "error"

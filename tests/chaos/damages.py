@@ -17,7 +17,6 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

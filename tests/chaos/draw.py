@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from chaos import engine
@@ -42,7 +43,7 @@ def _batches(rng: random.Random, count: int) -> tuple[Any, ...]:
     for _ in "lr":
         rows = rng.randint(4, 60)
         edges = [0, *sorted(rng.randint(0, rows) for _ in range(count - 1)), rows]
-        cut.append([tuple(range(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+        cut.append([tuple(range(a, b)) for a, b in pairwise(edges)])
     return tuple(zip(*cut, strict=True))
 
 

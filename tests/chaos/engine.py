@@ -5,6 +5,7 @@
 * `watched`: a checkpoint folder that tells of each operation on it
 * `tapped`: who is told when instances of the embedded engine run, so that they can be held up or run twice; meanwhile
   everything that the engine draws at random (names of attempts, the checkpoint's identity) comes from a seed
+* `forgetful` and `unverified`: two faults that the campaign must find
 * `kind_of`: what kind of file a name in a checkpoint is
 
 Not here: any decision about a run.
@@ -28,8 +29,9 @@ from capricious import EAGER, Capricious
 from chaos.joins import SCHEMAS, Join
 from evenjoin.commit import identity
 from evenjoin.errors import SpecError
-from evenjoin.runtime import local
+from evenjoin.runtime import driver, local
 from evenjoin.state.files import open_folder
+from evenjoin.state.segment import Segments
 
 DRIVER_STEPS = ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")
 WORKER_STEPS = ("joined", "sealed", "receipt", "moved")
@@ -152,6 +154,13 @@ def tapped(taps: Taps, seed: int) -> Iterator[None]:
         (local._Batch, "execute", evaluate),
         (identity.Identity, "drawn", lambda: identity.Identity(f"{rng.getrandbits(128):032x}", rng.getrandbits(64))),
     ]
+    with _changed(changes):
+        yield
+
+
+@contextmanager
+def _changed(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Within this block these attributes, given as (owner, name, value), have these values."""
     before = [getattr(owner, name) for owner, name, _ in changes]
     try:
         for owner, name, new in changes:
@@ -178,9 +187,26 @@ def _permuted(rows: pa.RecordBatch, seed: int) -> pa.RecordBatch:
     return rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))
 
 
+@contextmanager
+def forgetful() -> Iterator[None]:
+    """A fault, to see that the campaign finds one: what a migration brought to its recipients is forgotten."""
+    real = driver.migrated
+
+    def migrated(last: Any, work: Any, new: Any, donors: Any, *rest: Any) -> Any:
+        return real(last, work, new, [replace(donor, come={}) for donor in donors], *rest)
+
+    with _changed([(driver, "migrated", migrated)]):
+        yield
+
+
+@contextmanager
+def unverified() -> Iterator[None]:
+    """A fault, to see that the campaign finds one: segments are read without a look at their checksums."""
+    with _changed([(Segments, "_verified", lambda self, run: pa.ipc.open_file(self._folder.load(run.file)))]):
+        yield
+
+
 def kind_of(name: str) -> str:
     """The kind of a file by its name within the checkpoint: `commits`, `segments`, `spark/offsets`, `join.json`."""
     parts = name.split("/")
     return "/".join(parts[:2] if parts[0] == "spark" else parts[:1])
-
-

@@ -56,7 +56,8 @@ class Report:
         self.found.append(found)
         path = found.save()
         print(f"\nFOUND {found.kind}, seed {found.seed}\n  {found.finding.text.splitlines()[0][:300]}")
-        print(f"  again: {found.again}   {'smallest: --replay' if found.case is not None else 'told in'} {path}", flush=True)
+        how = "smallest: --replay" if found.case is not None else "told in"
+        print(f"  again: {found.again}   {how} {path}", flush=True)
         if found.case is not None:
             print(describe(found.case), flush=True)
 

@@ -65,9 +65,7 @@ def _scenes(spark: Any, folder: Path, join: str) -> list[Scene]:
     return scenes
 
 
-def _run(
-    case: Case, start: Any, frames: Any, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], None]
-) -> None:
+def _run(case: Case, start: Any, frames: Any, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], None]) -> None:
     """Run the join over all the input that its checkpoint has not seen."""
     settings = {**case.options, **engine.settings(start)}
     with warnings.catch_warnings():
