@@ -5,46 +5,53 @@ Invariant: the case returned fails with a finding of the same kind as the one gi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from chaos.case import Case, Start
 from chaos.check import Finding
 
-SECONDS = 30.0
-"""How long one case is made smaller at the most."""
+TRIES = 300
+"""How many smaller cases are run at the most."""
 
 
 def shrink(
-    case: Case, finding: Finding, run: Callable[[Case], Finding | None], seconds: float = SECONDS
+    case: Case, finding: Finding, run: Callable[[Case], Finding | None], tries: int = TRIES
 ) -> tuple[Case, Finding]:
     """The smallest case found that fails alike, and its finding."""
-    until, smaller = time.monotonic() + seconds, True
-    while smaller and time.monotonic() < until:
-        smaller = False
-        for candidate in candidates(case):
-            if time.monotonic() >= until:
-                break
-            found = run(candidate)
-            if found is not None and found.kind == finding.kind:
-                case, finding, smaller = candidate, found, True
-                break
+    before = None
+    while case != before and tries > 0:
+        before = case
+        for simpler in (_fewer_events, _fewer_starts, _fewer_batches, _fewer_rows, _plainer_starts):
+            smaller: Case | None = case
+            while smaller is not None:
+                case, smaller = smaller, None
+                for candidate in simpler(case):
+                    if tries <= 0:
+                        break
+                    tries -= 1
+                    found = run(candidate)
+                    if found is not None and found.kind == finding.kind:
+                        smaller, finding = candidate, found
+                        break
     return case, finding
 
 
-def candidates(case: Case) -> Iterator[Case]:
-    """Cases that are a little simpler than this one, the greatest steps first."""
+def _fewer_events(case: Case) -> Iterator[Case]:
     for n in range(len(case.events)):
         yield replace(case, events=case.events[:n] + case.events[n + 1 :])
+
+
+def _fewer_starts(case: Case) -> Iterator[Case]:
     if len(case.starts) > 1:
         yield replace(case, starts=case.starts[:1])
-        yield replace(case, starts=case.starts[:-1])
-    for n in range(len(case.batches)):
-        if len(case.batches) > 1:
-            yield _without_batch(case, n)
-    yield from _fewer_rows(case)
-    yield from _plainer_starts(case)
+        for n in range(len(case.starts)):
+            yield replace(case, starts=case.starts[:n] + case.starts[n + 1 :])
+
+
+def _fewer_batches(case: Case) -> Iterator[Case]:
+    for n in range(len(case.batches) if len(case.batches) > 1 else 0):
+        yield _without_batch(case, n)
 
 
 def _without_batch(case: Case, number: int) -> Case:
@@ -54,16 +61,17 @@ def _without_batch(case: Case, number: int) -> Case:
 
 
 def _fewer_rows(case: Case) -> Iterator[Case]:
-    for n, batch in enumerate(case.batches):
-        for side in (0, 1):
-            rows = batch[side]
-            size = len(rows)
-            while size:
-                for first in range(0, len(rows), size):
-                    kept = rows[:first] + rows[first + size :]
+    """Without one half, one quarter, ... of the rows of a side in a batch; the large parts of all batches first."""
+    sizes = [len(rows) for batch in case.batches for rows in batch]
+    size = max(sizes, default=0)
+    while size:
+        for n, batch in enumerate(case.batches):
+            for side in (0, 1):
+                for first in range(0, len(batch[side]), size):
+                    kept = batch[side][:first] + batch[side][first + size :]
                     changed = (kept, batch[1]) if side == 0 else (batch[0], kept)
                     yield replace(case, batches=(*case.batches[:n], changed, *case.batches[n + 1 :]))
-                size //= 2
+        size //= 2
 
 
 def _plainer_starts(case: Case) -> Iterator[Case]:

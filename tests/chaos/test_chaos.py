@@ -78,7 +78,7 @@ def test_a_lost_run_is_found_and_made_smaller():
         finding = run(case)
         assert finding is not None
         assert finding.kind == "wrong answer: missing"
-        smallest, again = shrink(case, finding, run, seconds=20)
+        smallest, again = shrink(case, finding, run, tries=60)
     assert again.kind == finding.kind
     assert len(smallest.events) == 1
     assert sum(len(side) for batch in smallest.batches for side in batch) < 12
