@@ -2,8 +2,8 @@
 
     start -> batch 0 -> batch 1 -> ...        each of them may die; then: damage?, start again, replay
 
-What a refused start needs is what its message asks for: the damaged file is restored, or, if batches were committed
-since, the whole checkpoint of before the damage. Then the run goes on.
+What a refused start needs is what its message asks for: the damaged file is restored. If that does not help, or batches
+were committed since, it is the whole checkpoint of before the damage. Then the run goes on.
 
 Invariant: the sink keeps results by batch number and replaces them on replay. At the end it must hold the answer.
 Not here: what disturbs a run (disturbance.py), and what the answer is (check.py).
@@ -30,7 +30,7 @@ MOST_TRIES = 100
 
 
 class NotRestored(AssertionError):
-    """A damage was refused and its file restored as the message asks, but the join still does not go on."""
+    """A damage was refused and the checkpoint restored as the message asks, but the join still does not go on."""
 
 
 def run(case: Case, tally: Tally | None = None) -> Finding | None:
@@ -65,7 +65,8 @@ class Run(Disturbance):
         self.starts = 0
         self.damages: list[Damaged] = []
         self.endings: dict[int, str] = {}
-        self.saved: int | None = None  # the batch at which a copy was made before a damage that nobody has noticed yet
+        self.saved: int | None = None  # the batch at which a copy was made, before a damage that may still be noticed
+        self.undone = False  # that damage was noticed, and its file restored
 
     def whole(self) -> None:
         """All batches, with as many starts as it takes."""
@@ -91,6 +92,7 @@ class Run(Disturbance):
         self.operations = 0
         self.join.process(self.data[self.number], batch=self.number, sink=self.sink)
         self.number += 1
+        self.saved = None if self.undone else self.saved
         if any(isinstance(event, Damage) and event.how in ("older", "rollback") for event in self.pending):
             self.copy("older")
 
@@ -126,7 +128,7 @@ class Run(Disturbance):
             self.told("damage not possible", event.how)
             return
         self.damages.append(damaged)
-        self.saved = self.number
+        self.saved, self.undone = self.number, False
 
     def copy(self, name: str) -> None:
         shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -145,19 +147,24 @@ class Run(Disturbance):
         return other
 
     def refused(self, error: Exception) -> None:
-        """An error after a damage is a refusal: restore what was damaged. Any other error is a finding."""
+        """An error after a damage is a refusal: restore the file, and if that does not help or batches were committed
+        since, the whole checkpoint. Any other error is a finding."""
         if self.saved is None or isinstance(error, RivalAccepted):
             raise NotRestored(f"{type(error).__name__}: {error}") if self.damages and self.saved is None else error
-        in_words = isinstance(error, EvenJoinError)
-        self.endings[len(self.damages) - 1] = "refused in words" if in_words else f"error {type(error).__name__}"
         self.down()
-        number, self.saved = self.saved, None
-        if number == self.number:
+        last = len(self.damages) - 1
+        if self.undone:
+            self.endings[last] = "refused, after its start had deleted state: only a whole copy helps"
+        else:
+            in_words = isinstance(error, EvenJoinError)
+            self.endings[last] = "refused in words" if in_words else f"error {type(error).__name__}"
+        if self.saved == self.number and not self.undone:
             self.damages[-1].undo()
+            self.undone = True
         else:
             shutil.rmtree(self.checkpoint)
             shutil.copytree(self.folder / "saved", self.checkpoint)
-            self.number = number
+            self.number, self.saved = self.saved, None
 
     def ended(self, number: int, finding: Finding | None) -> str:
         """How a damage ended. A wrong answer is laid to it unless it was refused."""
