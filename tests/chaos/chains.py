@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -137,7 +138,10 @@ class Run:
         error = self.folder / "error"
         text = error.read_text() if error.exists() else f"exit code {code}: {self.tail()}"
         error.unlink(missing_ok=True)
-        return Finding(f"error {text.split(':')[0]}", text)
+        told = re.findall(r"^([\w.]+(?:Error|Exception)): (.*)$", text, re.M)
+        causes = [one for one in told if "StreamingQuery" not in one[0]]
+        kind, cause = causes[-1] if causes else (text.split(":")[0], "")
+        return Finding(f"error {kind.split('.')[-1]}", f"{cause}\n{text}")
 
     def tail(self) -> str:
         return (self.folder / "log").read_text()[-500:]

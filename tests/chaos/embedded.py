@@ -108,8 +108,6 @@ class Run(Disturbance):
         hooks = Hooks(step=self.driver_step, worker_step=self.worker_step)
         folder = engine.watched(str(self.checkpoint), self.operation)
         self.join = engine.make(case.spec, case.options, start, checkpoint=folder, hooks=hooks)
-        if self.join.batch > self.number + 1:
-            raise AssertionError(f"batch {self.number} is next, but the checkpoint says that {self.join.batch} is")
         if case.resume == "asked" or not self.damages:
             if self.damages and self.join.batch < self.number:
                 self.endings[len(self.damages) - 1] = "recovered"

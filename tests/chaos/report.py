@@ -28,7 +28,9 @@ class Found:
     @property
     def kind(self) -> str:
         """What went wrong, and by which events. Alike findings have the same kind."""
-        events = sorted({type(e).__name__ for e in self.case.events} - {"Kill"}) if self.case is not None else []
+        if self.case is None:
+            return self.finding.kind
+        events = sorted({type(event).__name__ for event in self.case.events} - {"Kill"})
         return f"{self.finding.kind} ({', '.join(events) or 'kills only'})"
 
     def save(self) -> Path:
