@@ -14,8 +14,8 @@ from chaos.embedded import run
 from chaos.report import Found, Report
 from chaos.shrink import shrink
 
-SHRUNK = 2
-"""How many findings of each kind are made smaller."""
+SHRUNK = 4
+"""How many findings of each kind (a wrong answer with rows missing, an error of some type) are made smaller."""
 
 
 def embedded(report: Report, seed: int, seconds: float, runs: int | None, without: frozenset[str]) -> None:
@@ -37,11 +37,9 @@ def one(report: Report, seed: int, without: frozenset[str], seen: Counter[str]) 
         return
     left_out = f" --without {','.join(sorted(without))}" if without else ""
     again = f"python -m chaos --seed {seed} --runs 1{left_out}"
-    first = Found(seed, finding, case, again)
-    if seen[first.kind] < SHRUNK:
+    seen[finding.kind] += 1
+    if seen[finding.kind] <= SHRUNK:
         smallest, finding = shrink(case, finding, run)
-        found = Found(seed, finding, smallest, again)
-        report.add(found)
+        report.add(Found(seed, finding, smallest, again))
     else:
-        report.found.append(first)
-    seen[first.kind] += 1
+        report.found.append(Found(seed, finding, case, again))
