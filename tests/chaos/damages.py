@@ -171,7 +171,7 @@ def embedded_scenes(folder: Path, join: str) -> list[Scene]:
 
 def _run(case: Case, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], None]) -> None:
     """An undisturbed run with one restart. Attempts are named alike in each, so that two checkpoints share names."""
-    with engine.tapped(_Untouched(), 1):
+    with engine.tapped(_Untouched(), 1, identity_seed=case.seed):
         for numbers in (range(3), range(3, BATCHES)):
             start = settings_of(case.join, numbers[0])
             hooks = Hooks(step=step)

@@ -137,9 +137,10 @@ class Taps(Protocol):
 
 
 @contextmanager
-def tapped(taps: Taps, seed: int) -> Iterator[None]:
-    """Within this block every embedded join tells `taps` what it does, and draws nothing at random."""
-    rng = random.Random(seed)
+def tapped(taps: Taps, seed: int, identity_seed: int = 0) -> Iterator[None]:
+    """Within this block every embedded join tells `taps` what it does, and draws nothing at random. The names of
+    attempts come from `seed`, the identities of new checkpoints from `identity_seed`."""
+    rng, drawn = random.Random(seed), random.Random(f"identity {identity_seed}")
     join_batch, execute = local.join_batch, local._Batch.execute
 
     def instance(work: Any, number: int, *rest: Any) -> Any:
@@ -152,7 +153,11 @@ def tapped(taps: Taps, seed: int) -> Iterator[None]:
         (local, "join_batch", instance),
         (local, "new_attempt", lambda: f"{rng.getrandbits(48):012x}"),
         (local._Batch, "execute", evaluate),
-        (identity.Identity, "drawn", lambda: identity.Identity(f"{rng.getrandbits(128):032x}", rng.getrandbits(64))),
+        (
+            identity.Identity,
+            "drawn",
+            lambda: identity.Identity(f"{drawn.getrandbits(128):032x}", drawn.getrandbits(64)),
+        ),
     ]
     with _changed(changes):
         yield
