@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.evenjoin-ready
 ARGS   ?=
+MINUTES ?= 2
+SEED    ?= 1
 
 # Homebrew's Java is not on the PATH; elsewhere this prints what is already set, or nothing.
 JAVA_FOUND := $(shell sh .ci/system.sh home)
@@ -14,11 +16,11 @@ export JAVA_HOME := $(JAVA_FOUND)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow lint format bench compare clean
+.PHONY: help setup java demo test test-slow chaos lint format bench compare clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
-	@echo "  ARGS='...' is handed on to demo, test, test-slow, bench and compare; PYTHON=... chooses the interpreter for .venv"
+	@echo "  ARGS='...' is handed on to demo, test, test-slow, chaos, bench and compare; PYTHON=... chooses the interpreter for .venv"
 
 setup: $(STAMP)  ## a .venv with the pinned requirements and evenjoin itself
 
@@ -40,6 +42,9 @@ test: setup java  ## the fast tests, two at a time
 
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+chaos: setup java  ## joins killed, damaged and disturbed at random against DuckDB: make chaos MINUTES=10 SEED=1
+	@PYTHONPATH=src:tests $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 lint: setup  ## ruff and mypy --strict
 	@$(BIN)/ruff check .

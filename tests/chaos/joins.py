@@ -1,0 +1,85 @@
+"""The kinds of joins that the campaign draws: for each the condition, the options, and the same question in DuckDB's
+SQL. A new kind of join is a new entry of JOINS.
+
+Invariant: a join reads only the columns of SCHEMA, and `answer` shares nothing with the engine.
+Not here: the rows (rows.py), and which strategy runs a join (case.py asks the engine which ones it accepts).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import duckdb
+import pyarrow as pa
+
+import evenjoin
+from evenjoin.testing import multiset
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()),
+                    ("v", pa.int64()), ("x", pa.float64())])  # fmt: skip
+SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
+BOUNDS = "r.t BETWEEN l.t - 4 AND l.t + 3"
+SELECT = ("l.id AS a", "r.id AS b", "l.name", "r.v")
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One kind of join. `times` says whether it has an event time; `window` is (size, slide)."""
+
+    on: str
+    times: Literal["timed", "untimed"] = "untimed"
+    window: tuple[int, int] | None = None
+
+    def options(self, delay: int | None, late: str) -> dict[str, Any]:
+        """The arguments of `evenjoin.local` and `evenjoin.join` that say what is joined."""
+        options: dict[str, Any] = {"on": self.on, "select": list(SELECT)}
+        if self.times == "timed":
+            options |= {"event_time": "t", "late": late} | ({} if delay is None else {"watermark": delay})
+        if self.window is not None:
+            options["window"] = evenjoin.sliding(*self.window)
+            options["select"].append("window.start AS w")
+        return options
+
+    @property
+    def sql(self) -> str:
+        """The whole join as a query over the tables `l` and `r`."""
+        on, select = self.on.replace("<=>", "IS NOT DISTINCT FROM"), list(SELECT)
+        if self.window is None:
+            return f"SELECT {', '.join(select)} FROM l JOIN r ON {on}"
+        size, slide = self.window
+        starts = f"(SELECT unnest(generate_series({-size // slide * slide}, 1000, {slide})) AS w)"
+        shared = f"w <= l.t AND w <= r.t AND w + {size} > l.t AND w + {size} > r.t"
+        return f"SELECT {', '.join(select)}, w FROM l JOIN r ON {on} JOIN {starts} ON {shared}"
+
+
+JOINS = {
+    "integer key": Join("l.k = r.k"),
+    "integer key, bounds": Join(f"l.k = r.k AND {BOUNDS}", "timed"),
+    "integer key, one bound": Join("l.k = r.k AND r.t >= l.t", "timed"),
+    "string key": Join("l.name = r.name"),
+    "string key, bounds": Join(f"l.name = r.name AND {BOUNDS}", "timed"),
+    "composite key": Join("l.k = r.k AND l.name = r.name"),
+    "composite key, bounds": Join(f"l.k = r.k AND l.name = r.name AND {BOUNDS}", "timed"),
+    "NULL-safe key, bounds": Join(f"l.k <=> r.k AND {BOUNDS}", "timed"),
+    "residual": Join("l.k = r.k AND l.v <> r.v AND l.v + r.v > 2"),
+    "residual and filter, bounds": Join(f"l.k = r.k AND l.v <= r.v AND l.v < 3 AND {BOUNDS}", "timed"),
+    "band": Join("abs(l.x - r.x) <= 1.5"),
+    "band, bounds": Join(f"r.k BETWEEN l.k - 1 AND l.k + 2 AND {BOUNDS}", "timed"),
+    "comparison, bounds": Join(f"l.k < r.k AND {BOUNDS}", "timed"),
+    "unequal, bounds": Join(f"l.k <> r.k AND {BOUNDS}", "timed"),
+    "times only": Join(BOUNDS, "timed"),
+    "tumbling window": Join("l.k = r.k", "timed", (5, 5)),
+    "sliding window": Join("l.name = r.name", "timed", (6, 2)),
+    "window and band": Join("abs(l.k - r.k) <= 1", "timed", (5, 5)),
+}
+
+
+def answer(join: Join, data: Mapping[str, pa.Table]) -> Counter[tuple[Any, ...]]:
+    """What DuckDB makes of the whole input."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for alias, table in data.items():
+            connection.register(alias, table)
+        return multiset(connection.sql(join.sql).to_arrow_table())
