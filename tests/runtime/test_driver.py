@@ -58,6 +58,9 @@ class Receipts:
     def late(self, files, batch):
         self.calls.append(("late", tuple(files)))
 
+    def tries(self):
+        return sum(call[0] == "execute" for call in self.calls)
+
     def offsets(self, batch):
         return self.read.get(batch, "")
 
@@ -69,7 +72,7 @@ class Receipts:
             late = (f"late/{work.batch}/0-{i}.arrow",) if i == 0 and work.batch == 7 else ()
             made = Receipt(work.batch, i, sealed, {}, (1, 0), (0, 0), (0, 0), 1.0, intake=(Intake(1), Intake()),
                            late_files=late)  # fmt: skip
-            tries = self.books[min(work.trial, len(self.books)) - 1] if self.books else {}
+            tries = self.books[min(self.tries(), len(self.books)) - 1] if self.books else {}
             for number, (got, said) in enumerate(tries.get(i, [(0, 0)])):
                 name = receipt_name(work.start, work.trial, i, got, said, f"{len(self.calls)}x{number}")
                 self.folder.write(f"receipts/{work.batch}/{name}", made.to_bytes())

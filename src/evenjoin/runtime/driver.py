@@ -96,6 +96,8 @@ class Driver:
     _start: Start = field(init=False)
     _started: float = field(init=False)
     _entry: int = field(init=False)
+    _trials: int = field(init=False, default=0)
+    _left: list[str] = field(init=False, default_factory=list)
     _older: set[str] = field(init=False, default_factory=set)
     _begun: int | None = field(init=False, default=None)
     _closed: bool = field(init=False, default=False)
@@ -110,9 +112,9 @@ class Driver:
             self.identity = claim(self.folder, {**self.spec.fingerprint(), "redact_keys": redact})
             self.schemas = tuple_schemas(self.spec, self.identity.seed, "redacted" if redact else "shown")
             self.log = CommitLog(self.folder, self.identity.uuid, self.settings.durability)
-            self._check_commits()
             self._start, self.last = self.log.begin()
             self._entry = self._start.entry
+            self._check_commits()
             self._sweep()
         except BaseException:
             self._owner.release()
@@ -197,7 +199,7 @@ class Driver:
             schemas=self.schemas,
             batch=batch,
             start=self._start.entry,
-            trial=1,
+            trial=self._trials,
             seed=self.identity.seed,
             table=table,
             masks={run.mask: self.table_named(run.mask) for _, _, run in manifest if run.mask is not None},
@@ -225,16 +227,20 @@ class Driver:
         return migrated(last, work, new, donors, pause_ms, self.settings.asked)
 
     def _evaluated(self, work: Work, watermark: int | None, runtime: Runtime) -> tuple[Work, list[Receipt]]:
-        """Dispatch, join and sink. Returns the receipts of all instances, once their books balance, and the try."""
-        try:
-            runtime.execute(work, watermark)
-            if self.settings.step is not None:
-                self.settings.step("executed", work.batch)
-            return work, self._receipts(work, watermark, runtime)
-        except EvaluationError:
-            if work.trial >= TRIALS or not runtime.replaceable:
-                raise
-        return self._evaluated(replace(work, trial=work.trial + 1), watermark, runtime)
+        """Dispatch, join and sink. Returns the try that counts, and the receipts of all its instances. Every try of
+        this start has a number of its own, also when a batch that failed is run again."""
+        for attempt in range(1, TRIALS + 1):
+            self._trials += 1
+            work = replace(work, trial=self._trials)
+            try:
+                runtime.execute(work, watermark)
+                if self.settings.step is not None:
+                    self.settings.step("executed", work.batch)
+                return work, self._receipts(work, watermark, runtime)
+            except EvaluationError:
+                if attempt == TRIALS or not runtime.replaceable:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
@@ -276,12 +282,12 @@ class Driver:
 
     def _check_commits(self) -> None:
         """Refuse a checkpoint whose commits were lost. A crash leaves the files of one batch without a commit, never
-        those of several batches."""
-        batches = self.folder.names("segments") if not self.log.entries() else []
-        if len(batches) > 1:
+        those of several batches; and it leaves them of the batch that comes next."""
+        self._left = self.folder.names("segments") if self.last is None else []
+        if len(self._left) > 1:
             raise StateCorruptionError(
-                f"commits/ of the checkpoint is empty, but there is state of batches {batches[0]} to {batches[-1]}: "
-                "restore the commits or start a new checkpoint"
+                f"no batch is committed, but there is state of batches {self._left[0]} to {self._left[-1]}: "
+                "restore commits/ or start a new checkpoint"
             )
 
     def _check_follows(self, batch: int) -> None:
@@ -291,6 +297,11 @@ class Driver:
             raise StateCorruptionError(
                 f"batch {self.last.batch + 1} was never committed: the last commit is batch {self.last.batch}, and now "
                 f"batch {batch} was to follow it. Restore commits/ and spark/ from one copy, or start a new checkpoint"
+            )
+        if self.last is None and self._left and self._left != [str(batch)]:
+            raise StateCorruptionError(
+                f"no batch is committed, but there is state of batch {self._left[0]}, and now batch {batch} was to be "
+                "the first one: restore commits/ or start a new checkpoint"
             )
         if self._begun is not None:
             for folder in ("receipts", "late", "segments"):
