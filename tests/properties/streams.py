@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from evenjoin.spec import JoinSpec
 from evenjoin.testing import Crash
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
@@ -64,8 +65,9 @@ def batches(draw: Any, data: dict[str, pa.Table], max_batches: int = 4) -> list[
     return [{alias: part[i] for alias, part in parts.items()} for i in range(cuts + 1)]
 
 
-def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-    """Spark's rule, tuple by tuple: late if t <= least over sides of (greatest t of earlier batches) - delay."""
+def without_late(parts: Any, delay: int, spec: JoinSpec) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+    """Spark's rule, tuple by tuple: late if t <= least over sides of (greatest t of earlier batches) - delay. Tuples
+    whose key is NULL do not count."""
     schema = parts[0]["l"].schema
     tops = {"l": None, "r": None}
     kept, dropped = {"l": [], "r": []}, {"l": 0, "r": 0}
@@ -78,11 +80,19 @@ def without_late(parts: Any, delay: int) -> tuple[dict[str, pa.Table], tuple[int
                 if not is_late:
                     kept[alias].append(row)
         for alias, table in part.items():
-            tops[alias] = max([t for t in [tops[alias], *table["t"].to_pylist()] if t is not None], default=None)
+            tops[alias] = max([t for t in [tops[alias], *_seen(spec, alias, table)] if t is not None], default=None)
         if None not in tops.values():
             new = min(tops.values()) - delay
             mark = new if mark is None else max(mark, new)
     return {a: pa.Table.from_pylist(rows, schema) for a, rows in kept.items()}, (dropped["l"], dropped["r"])
+
+
+def _seen(spec: JoinSpec, alias: str, table: pa.Table) -> list[int | None]:
+    """The times of the tuples that can match."""
+    (side,) = (side for side in spec.sides if side.alias == alias)
+    columns = {f"{alias}.{name}": table[name].combine_chunks() for name in table.schema.names}
+    keys = [expr.evaluate(columns, table.num_rows).to_pylist() for expr in side.index.exprs]
+    return [t for t, *key in zip(table["t"].to_pylist(), *keys, strict=True) if None not in key]
 
 
 STEPS = [Crash(s) for s in ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")]

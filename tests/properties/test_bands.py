@@ -137,8 +137,8 @@ def test_same_answer_minus_late_tuples(other, data, delay, more):
     parts = more.draw(batches(data, max_batches=6))
     with start(condition, more.draw(tables), **options) as join:
         results = [join.process(batch) for batch in parts]
-    in_time, _ = without_late(parts, delay)
     spec = build_spec(SCHEMAS, condition, select=SELECT, **options)
+    in_time, _ = without_late(parts, delay, spec)
     assert multiset(pa.concat_tables(results)) == brute_force(spec, in_time)
 
 

@@ -129,8 +129,9 @@ def test_3_same_answer_minus_late_tuples(data, delay, instances, more):
     with evenjoin.local(SCHEMAS, condition, instances=instances, **options) as join:
         results = [join.process(batch) for batch in parts]
         late = join.progress().total.late
-    in_time, dropped = without_late(parts, delay)
-    assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, **options), in_time)
+    spec = build_spec(SCHEMAS, condition, **options)
+    in_time, dropped = without_late(parts, delay, spec)
+    assert multiset(pa.concat_tables(results)) == brute_force(spec, in_time)
     assert late == dropped
 
 
