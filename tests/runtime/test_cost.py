@@ -96,17 +96,19 @@ def test_a_window_keeps_only_its_span(tmp_path):
     """60 batches of a second each, a bound of two seconds: state, runs and files stay those of a few batches."""
     on = "l.k % 50 = r.k % 50 AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
     options = {"event_time": "ts", "watermark": "1 second", "select": ["l.v"], "instances": 2, "checkpoint": tmp_path}
-    stored, files = [], []
+    stored, files, named = [], [], []
     with evenjoin.local({"l": INTS, "r": INTS}, on, **options) as join:
         for batch in range(BATCHES):
             join.process({a: ints(batch, a).slice(0, 100) for a in "lr"})
             stored.append(sum(join.progress().stored))
-            files.append(len(join._driver.last.manifest.files))
+            named.append(join._driver.last.manifest.files)
+            files.append(len(named[-1]))
         assert join.progress().total.expired == 2 * BATCHES * 100 - stored[-1]
     assert max(stored[10:]) <= 6 * 200
     assert max(files[30:]) <= max(files[10:30])
-    assert len(list((tmp_path / "segments").rglob("*.arrow"))) == files[-1]
-    assert len(list((tmp_path / "segments").iterdir())) <= files[-1]
+    there = {str(path.relative_to(tmp_path)) for path in (tmp_path / "segments").rglob("*.arrow")}
+    assert there == named[-1] | named[-2]  # one commit can be taken back
+    assert len(list((tmp_path / "segments").iterdir())) <= len(there)
 
 
 def test_a_trickle_stays_compact(tmp_path):
