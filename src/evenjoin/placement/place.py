@@ -170,7 +170,7 @@ def cells_of(table: RoutingTable, codes: Codes) -> I64:
 def _slot(flat: Compiled, groups: int, group: int, regions: I64, u: npt.NDArray[np.uint32]) -> I64:
     index = regions * groups + group
     first = flat.first_slot[index]
-    if len(flat.first_slot) == len(flat.slot_start) + 1:  # one slot everywhere: `u` decides nothing
+    if flat.unsplit:
         return first
     needle = (index.astype(np.uint64) << np.uint64(32)) | u.astype(np.uint64)
     return np.searchsorted(flat.slot_start, needle, "right").astype(np.int64) - 1

@@ -196,6 +196,11 @@ class Compiled(NamedTuple):
     span_region: npt.NDArray[np.int64]
     apart: npt.NDArray[np.bool_]
 
+    @property
+    def unsplit(self) -> bool:
+        """Whether every region has one slot for each group, so that `u` decides nothing."""
+        return len(self.first_slot) == len(self.slot_start) + 1
+
 
 def _compile(table: RoutingTable) -> Compiled:
     region_of_bucket = np.full(table.buckets, -1, np.int64)

@@ -84,7 +84,7 @@ class Dispatcher:
     """Dispatches the rows that one task reads of one batch.
 
     Ids depend on the batch. Otherwise equal rows of two batches would share a position, and a hot key that sends one
-    row a batch would never be spread. Equal rows of one task differ by their number (`Occurrences`).
+    row a batch would never be spread. Equal rows of one task differ by their number, where that matters.
     """
 
     def __init__(self, work: Work, watermark: int | None) -> None:
@@ -203,7 +203,9 @@ class Dispatcher:
         payload = [_contiguous(rows.columns[f"{schema.alias}.{field.name}"]) for field in schema.stored]
         held = [codes, times, *payload] if schema.timed == "timed" else [codes, *payload]
         seed = self._seed_of(side)
-        ids = self._occurrences[side].ids(content(held, seed))
+        ids = content(held, seed)
+        if self._equal_rows_matter(side):
+            ids = self._occurrences[side].ids(ids)
         if self._sampling == "codes":
             self._samples[side].add(ids, codes)
         u = (ids >> np.uint64(32)).astype(np.uint32)
@@ -238,6 +240,12 @@ class Dispatcher:
         (lines,) = Scattered(numbers, roles, np.zeros(1, np.int64), np.array([0, len(ids)])).lines(ids)
         self._sent = (self._sent + lines) % 2**64
         return 0, out, lines
+
+    def _equal_rows_matter(self, side: int) -> bool:
+        """Whether equal rows of this task should have different positions. Not where the table splits nothing and rows
+        have event times: rows that agree even in their times are too few to matter if it is split later."""
+        timed = self._schemas[side].timed == "timed" and self._spec.window is None
+        return not (self._table.compiled.unsplit and timed)
 
     def _seed_of(self, side: int) -> int:
         number = np.array([self._batch * 64 + side + 1], np.uint64)
