@@ -275,6 +275,17 @@ def test_late_files_are_delivered_before_the_commit():
     assert seen[seen.index("receipts") + 1 :][:2] == [("late", ("late/7/0-0.arrow",)), "commit"]
 
 
+def test_state_without_a_commit_is_of_the_batch_that_comes_next():
+    """All commits are gone, and a start in between did nothing: the state of batch 0 still says that something was."""
+    folder = MemoryFolder()
+    driver(folder).run(0, Receipts(folder))
+    folder.delete_folder("commits")
+    driver(folder)
+    with pytest.raises(StateCorruptionError, match="there is state of batch 0, and now batch 1 was to be the first"):
+        driver(folder).run(1, Receipts(folder))
+    assert driver(folder).run(0, Receipts(folder)).batch == 0
+
+
 SAME = {0: [(5, 3)], 1: [(1, 3)]}
 TORN = {0: [(5, 3), (6, 3)], 1: [(1, 3)]}
 LOST = {0: [(5, 3)], 1: [(2, 3)]}

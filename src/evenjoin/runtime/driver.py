@@ -303,9 +303,10 @@ class Driver:
                 f"no batch is committed, but there is state of batch {self._left[0]}, and now batch {batch} was to be "
                 "the first one: restore commits/ or start a new checkpoint"
             )
-        if self._begun is not None:
+        if self._begun is not None or self._left:
             for folder in ("receipts", "late", "segments"):
-                self.folder.delete_folder(f"{folder}/{self._begun}")
+                self.folder.delete_folder(f"{folder}/{batch if self._begun is None else self._begun}")
+        self._left = []
         self._begun = batch
 
     def _collect(self, before: Commit | None, commit: Commit) -> None:
@@ -328,10 +329,10 @@ class Driver:
 
     def _sweep(self) -> None:
         """At the start, delete what a crash left behind: everything that neither the last commit nor the one before it
-        names."""
+        names. Without any commit the state of a batch stays until that batch comes again (`_check_follows`)."""
         live = set().union(*(commit.manifest.files for commit in islice(self.log.commits(), 2)))
         self._older = live
-        for batch in self.folder.names("segments"):
+        for batch in self.folder.names("segments") if self.last is not None else ():
             names = {f"segments/{batch}/{name}" for name in self.folder.names(f"segments/{batch}")}
             if not names & live:
                 self.folder.delete_folder(f"segments/{batch}")
