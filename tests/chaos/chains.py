@@ -158,7 +158,8 @@ class Run:
         except CheckpointInUseError:
             self.told("second driver on Spark", "refused")
         else:
-            self.told("second driver on Spark", "LET IN" if child.poll() is None else "the first one was dead")
+            alone = "found it free, between two queries" if child.poll() is None else "the first one was dead"
+            self.told("second driver on Spark", alone)
 
     def kill_worker(self, session: int) -> int:
         """SIGKILL to one Python worker, or to the daemon that forks them."""
