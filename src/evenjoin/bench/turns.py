@@ -60,6 +60,7 @@ def main(before: Path, names: tuple[str, ...], repeat: int, scale: float, out: P
 
 def measured(tree: Path, name: str, scale: float, out: Path) -> float:
     """What one workload gives from a tree: rows/s, or the median milliseconds of a batch."""
+    os.sync()  # what the run before has left to be written must not slow this one down
     command = [sys.executable, "-m", "evenjoin.bench.run", "--workload", name, "--skip-peers",
                "--scale", str(scale), "--out", str(out)]  # fmt: skip
     subprocess.run(command, check=True, cwd=tree, env={**os.environ, "PYTHONPATH": f"{tree}/src"}, capture_output=True)

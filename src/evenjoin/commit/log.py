@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -231,7 +231,7 @@ class CommitLog:
         for table in tables:
             self.save_table(table)
         data, new = commit.to_json(), f"segments/{commit.batch}/"
-        self._sync(name for name in commit.manifest.files if name.startswith(new))
+        self._sync([name for name in commit.manifest.files if name.startswith(new)])
         if not self._create(commit.entry, data):
             raise CheckpointInUseError(f"batch {commit.batch} was not committed: {_IN_USE}")
         self._sync([f"commits/{commit.entry}", *(f"tables/{table.name}" for table in tables)])
@@ -277,7 +277,7 @@ class CommitLog:
         if self.entries()[-1:] != [entry]:
             raise CheckpointInUseError(f"the batch was not committed: {_IN_USE}")
 
-    def _sync(self, names: Iterable[str]) -> None:
+    def _sync(self, names: Sequence[str]) -> None:
         if self._durability == "fsync":
             self._folder.sync(names)
 
