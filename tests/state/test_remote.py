@@ -184,3 +184,23 @@ def test_a_folder_that_was_sent_to_a_worker_has_the_same_text(tmp_path):
     assert (
         repr(pickle.loads(pickle.dumps(folder))) == repr(folder) == f"RemoteFolder(root='{tmp_path}', conditional=None)"
     )
+
+
+def test_a_file_that_goes_while_a_folder_is_listed_is_no_error(tmp_path):
+    """Arrow's listing of a disk fails then; it is made again."""
+    plain = pafs.LocalFileSystem()
+    folder = RemoteFolder(plain, str(tmp_path))
+    folder.write("a/x", b"1")
+    fails = [True, True]
+
+    class Busy:
+        type_name = "busy"
+
+        def get_file_info(self, what):
+            if fails:
+                fails.pop()
+                raise FileNotFoundError(what)
+            return plain.get_file_info(what)
+
+    assert RemoteFolder(Busy(), str(tmp_path)).names("a") == ["x"]
+    assert fails == []

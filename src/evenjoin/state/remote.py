@@ -47,6 +47,10 @@ _HONOURED: dict[tuple[str, str], bool] = {}
 """Whether the store refuses a conditional request for a name that is taken, by (kind of store, checkpoint)."""
 
 
+LISTINGS = 8
+"""How often a folder is listed again in which files go at the same time."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteFolder:
     """A folder on a pyarrow file system. `conditional` creates files where the store can (see above)."""
@@ -166,7 +170,14 @@ class RemoteFolder:
         if system is not None:
             system.invalidate_cache()  # fsspec remembers listings, and other processes write here
         selector = pafs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
-        infos: list[pafs.FileInfo] = self.filesystem.get_file_info(selector)
+        infos: list[pafs.FileInfo] = []
+        for left in reversed(range(LISTINGS)):
+            try:
+                infos = self.filesystem.get_file_info(selector)
+                break
+            except FileNotFoundError:  # a file went while the folder was being listed
+                if not left:
+                    raise
         return infos
 
     def _exists(self, path: str) -> bool:
