@@ -158,7 +158,7 @@ class Run:
         except CheckpointInUseError:
             self.told("second driver on Spark", "refused")
         else:
-            alone = "found it free, between two queries" if child.poll() is None else "the first one was dead"
+            alone = "LET IN, the first process lived" if child.poll() is None else "the first one was dead"
             self.told("second driver on Spark", alone)
 
     def kill_worker(self, session: int) -> int:
