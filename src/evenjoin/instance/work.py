@@ -23,7 +23,7 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
-from evenjoin.state.tuples import Tuples, TupleSchema
+from evenjoin.state.packs import Rows, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Work:
 
     spec: JoinSpec
     program: Program
-    schemas: tuple[TupleSchema, ...]
+    schemas: tuple[Schema, ...]
     batch: int
     start: int
     trial: int
@@ -65,7 +65,11 @@ class Work:
         """Start and try, as they stand in the names of files."""
         return f"s{self.start}t{self.trial}"
 
-    def alive(self, instance: int, store: int, run: Run, tuples: Tuples) -> npt.NDArray[np.bool_] | None:
+    def side_of(self, alias: str) -> int:
+        """The number of the side with this alias."""
+        return next(number for number, side in enumerate(self.spec.sides) if side.alias == alias)
+
+    def alive(self, instance: int, store: int, run: Run, tuples: Rows) -> npt.NDArray[np.bool_] | None:
         """Which tuples of a run are alive: None for all, else those that its mask's table stores here."""
         if run.mask is None:
             return None
