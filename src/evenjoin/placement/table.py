@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
-from evenjoin.placement.topology import Slot, Topology, topology_from_json
+from evenjoin.placement.topology import Meets, Slot, Topology, meets_from_json, topology_from_json
 
 Layout = Literal["shared", "split"]
 """How the initial table lets instances host units. shared: every instance hosts units of all sides. split: each side
@@ -77,6 +77,7 @@ class RoutingTable:
     layout      how the initial table hosted units on instances
     program     the name of what instances do with the tuples (instance/program.py); a table is for one program
     meeting     what that program needs to meet; the engine states it, as it states the reach
+    meets       the pairs of groups that this program lets meet (None: all); stated by the engine too
     """
 
     version: int
@@ -89,6 +90,7 @@ class RoutingTable:
     layout: Layout = "shared"
     program: str = "direct"
     meeting: Meeting = "pairs"
+    meets: Meets = None
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
         """The next version of the table, with these regions; this very object if they are the same."""
@@ -134,6 +136,7 @@ class RoutingTable:
             "layout": self.layout,
             "program": self.program,
             "meeting": self.meeting,
+            **({} if self.meets is None else {"meets": [list(pair) for pair in self.meets]}),
             **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
             "regions": [
                 {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
@@ -146,7 +149,7 @@ class RoutingTable:
         reach = Reach(*data["reach"]) if "reach" in data else EQUAL
         return cls(
             data["version"], data["instances"], data["groups"], data["buckets"], regions, data["origin"], reach,
-            data["layout"], data["program"], data["meeting"],
+            data["layout"], data["program"], data["meeting"], meets_from_json(data),
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
+from itertools import combinations
 from typing import Any, Literal
 
 
@@ -37,21 +38,32 @@ class Slot:
     targets: tuple[tuple[int, Role], ...]
 
 
+Meets = tuple[tuple[int, int], ...] | None
+"""The pairs of groups (a < b, ascending) whose tuples meet; None: every two groups do."""
+
+
+def pairs_of(meets: Meets, groups: int) -> tuple[tuple[int, int], ...]:
+    """The pairs that `meets` stands for."""
+    return tuple(combinations(range(groups), 2)) if meets is None else meets
+
+
 @dataclass(frozen=True, slots=True)
 class Biclique:
-    """Each side has units; a tuple is stored on one unit of its side and probes every unit of the others.
+    """Each group has units; a tuple is stored on one unit of its group and probes every unit of the groups it meets.
 
-    `units[side]` are the instances that host the side's units. `weights[side]` are the shares of these units (D-JB's
-    split keys); None: all units have the same share.
+    `units[group]` are the instances that host the group's units. `weights[group]` are the shares of these units (D-JB's
+    split keys); None: all units have the same share. `meets` lists the pairs of groups (a < b) that meet; None: all do.
     """
 
     units: tuple[tuple[int, ...], ...]
     weights: tuple[tuple[float, ...], ...] | None = None
+    meets: Meets = None
 
-    def slots(self, side: int) -> tuple[Slot, ...]:
-        probed = [unit for other, units in enumerate(self.units) if other != side for unit in units]
-        own = self.units[side]
-        shares = self.weights[side] if self.weights is not None else (1.0,) * len(own)
+    def slots(self, group: int) -> tuple[Slot, ...]:
+        met = sorted({one for pair in pairs_of(self.meets, len(self.units)) if group in pair for one in pair} - {group})
+        probed = [unit for other in met for unit in self.units[other]]
+        own = self.units[group]
+        shares = self.weights[group] if self.weights is not None else (1.0,) * len(own)
         return tuple(
             Slot(share, _merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
             for unit, share in zip(own, shares, strict=True)
@@ -61,6 +73,8 @@ class Biclique:
         out: dict[str, Any] = {"kind": "biclique", "units": [list(units) for units in self.units]}
         if self.weights is not None:
             out["weights"] = [list(weights) for weights in self.weights]
+        if self.meets is not None:
+            out["meets"] = [list(pair) for pair in self.meets]
         return out
 
 
@@ -172,7 +186,14 @@ def topology_from_json(data: dict[str, Any]) -> Topology:
             (tuple(map(tuple, one)), tuple(map(tuple, two)), tuple(map(tuple, three))),
         )
     weights = data.get("weights")
-    return Biclique(tuple(map(tuple, data["units"])), tuple(map(tuple, weights)) if weights else None)
+    return Biclique(
+        tuple(map(tuple, data["units"])), tuple(map(tuple, weights)) if weights else None, meets_from_json(data)
+    )
+
+
+def meets_from_json(data: dict[str, Any]) -> Meets:
+    """What `to_json` of a Biclique or a table says of its `meets`."""
+    return tuple((a, b) for a, b in data["meets"]) if "meets" in data else None
 
 
 def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
