@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenjoin.instance.program import program_of
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.state.tuples import tuple_schemas
 

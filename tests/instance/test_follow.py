@@ -11,7 +11,7 @@ from alone import Alone, one_region
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.instance.program import direct
+from evenjoin.instance.programs import direct
 from evenjoin.spec import build_spec
 
 NUMBERS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])

@@ -36,12 +36,13 @@ from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.commit.position import check_position
-from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, StateCorruptionError
+from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, SpecError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
-from evenjoin.instance.program import Program, program_of
+from evenjoin.instance.program import Program, store_schemas
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
-from evenjoin.load.receipt import Receipt, balance
+from evenjoin.load.receipt import Receipt, balance, over_hops
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
@@ -175,7 +176,18 @@ class Driver:
         initial = check(stated(self.spec, initial))
         if self.last is None:
             return initial
+        self._check_program(self.table_named(self.last.table).program, initial.program)
         return replace(initial, version=self.table_named(self.last.next_table).version + 1)
+
+    def _check_program(self, old: str, new: str) -> None:
+        """Refuse a program whose packs are not in the state, because another program was run so far."""
+        before, after = self._program(old)[0].stores, self._program(new)[0].stores
+        kept = {replace(store, packing="packed") for store in before}
+        if any(store.packs and replace(store, packing="packed") not in kept for store in after):
+            raise SpecError(
+                f"this checkpoint was run as {old.split()[0]!r}, which keeps no intermediate results as "
+                f"{new.split()[0]!r} needs them: start a new checkpoint, or use a strategy without them"
+            )
 
     def table_named(self, name: str) -> RoutingTable:
         if name not in self._tables:
@@ -196,7 +208,7 @@ class Driver:
         return Work(
             spec=self.spec,
             program=program,
-            schemas=self.schemas,
+            schemas=store_schemas(self.spec, program, self.schemas),
             batch=batch,
             start=self._start.entry,
             trial=self._trials,
@@ -245,12 +257,12 @@ class Driver:
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
         results of all instances: those are run now."""
-        folder = f"receipts/{work.batch}/{work.mark}"
-        books = balance(self.folder.names(folder), work.table.instances)
+        folder, hops = f"receipts/{work.batch}/{work.mark}", work.program.hops
+        books = balance(self.folder.names(folder), work.table.instances, hops)
         if books.missing:
             self._check_held()  # whoever took the checkpoint over has deleted them
             runtime.complete(work, watermark, books.missing)
-            books = balance(self.folder.names(folder), work.table.instances)
+            books = balance(self.folder.names(folder), work.table.instances, hops)
         if books.missing:
             self.log.check_last(self._entry)
             missing = list(books.missing)
@@ -261,7 +273,10 @@ class Driver:
                 "again: call df.persist() first in your function, or make the query above the join give the same rows "
                 "each time it is read"
             )
-        return [self._receipt(f"{folder}/{books.chosen[i]}") for i in range(work.table.instances)]
+        return [
+            over_hops([self._receipt(f"{folder}/{name}") for name in books.chosen[i]])
+            for i in range(work.table.instances)
+        ]
 
     def _receipt(self, name: str) -> Receipt:
         return Receipt.from_bytes(self.folder.load(name).to_pybytes(), name)

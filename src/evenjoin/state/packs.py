@@ -159,7 +159,7 @@ class Packs:
         return InOrder(self.codes, self.times, None)
 
     def take(self, rows: npt.NDArray[Any]) -> Packs:
-        return Packs.of(self.schema, self.batch.take(pa.array(rows)).select([HUB, MEMBERS]))
+        return Packs.of(self.schema, self.batch.take(pa.array(rows)))
 
     def in_order(self) -> Packs:
         """The same packs, sorted as a run is."""

@@ -10,6 +10,8 @@ from evenjoin.strategies.fastjoin import FastJoin
 from evenjoin.strategies.lsstream import LsStream
 from evenjoin.strategies.readj import Readj
 from evenjoin.strategies.square import Square
+from evenjoin.strategies.tree import Tree
+from evenjoin.strategies.trijoin import TriJoin
 
 __all__ = [
     "DJB",
@@ -23,6 +25,8 @@ __all__ = [
     "Readj",
     "Square",
     "Strategy",
+    "Tree",
+    "TriJoin",
     "resolve",
     "strategies",
 ]
