@@ -167,9 +167,7 @@ def _followed(
 
 def _results(work: Work, paths: Sequence[Path], trails: Sequence[Trail]) -> tuple[int, ...]:
     """Per side, the results that were found in its store. Pairs that became packs are none."""
-    emitted = [
-        trail for path, trail in zip(paths, trails, strict=True) if path.into is None and path.send is None
-    ]
+    emitted = [trail for path, trail in zip(paths, trails, strict=True) if path.into is None and path.send is None]
     sides = range(len(work.spec.sides))
     return tuple(sum(trail.results for trail in emitted if trail.found_in == side) for side in sides)
 

@@ -326,9 +326,7 @@ def _dirty_of(here: Here, view: View, run: Run | None, stored: Rows) -> tuple[in
     """The dirty codes of stored rows. They are looked for in new rows (run None), and once in each process in a run
     that does not list them: because there are too many, or because they are codes of a further index."""
     index = view.index[1]
-    find = partial(
-        dirty_codes, here.work.spec, view.other, index, stored.hubs, _ordered(here, index, run, stored)
-    )
+    find = partial(dirty_codes, here.work.spec, view.other, index, stored.hubs, _ordered(here, index, run, stored))
     if run is None:
         return find()
     if run.dirty is not None and (index == 0 or isinstance(stored, Packs)):

@@ -116,7 +116,9 @@ def lasting(work: Work, new: RoutingTable) -> set[int]:
         return set(range(len(work.program.stores)))
     stores = program_of(work.spec, new.program).stores
     both = zip(work.program.stores, stores, strict=False)
-    return {number for number, (old, kept) in enumerate(both) if not old.packs or replace(old, packing=kept.packing) == kept}
+    return {
+        number for number, (old, kept) in enumerate(both) if not old.packs or replace(old, packing=kept.packing) == kept
+    }
 
 
 def _split(

@@ -28,7 +28,7 @@ placed (placement/).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from evenjoin.placement.table import Meeting
@@ -128,6 +128,18 @@ class Program:
         sides = [store for store in range(len(self.order)) if self.stores[store].hop == hop]
         sent = {path.send.store for path in self.paths if path.send is not None and path.hop == hop - 1}
         return (*sides, *sorted(sent))
+
+
+def checks_between(spec: JoinSpec, a: int, b: int) -> tuple[View, ...]:
+    """What is left to check between two sides that were both found along other edges. Where all sides have a common
+    key, equal keys follow from the edges that were taken, so only times and the residual are looked at."""
+    edge = spec.between(a, b)
+    if edge is None:
+        return ()
+    view = edge.seen_from(a)
+    if not spec.equal_codes:
+        return (view,)
+    return (replace(view, drive="none"),) if view.bounded or view.residual is not None else ()
 
 
 def store_schemas(spec: JoinSpec, program: Program, sides: Sequence[TupleSchema]) -> tuple[Schema, ...]:

@@ -13,25 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from evenjoin.errors import SpecError
-from evenjoin.instance.program import Path, Program, Step, Store
+from evenjoin.instance.program import Path, Program, Step, Store, checks_between
 from evenjoin.instance.spreads import prove
 from evenjoin.instance.tree import tree
 from evenjoin.instance.trijoin import trijoin
 from evenjoin.spec import JoinSpec
-from evenjoin.spec.graph import Edge, View
+from evenjoin.spec.graph import Edge
 
 
 def direct(spec: JoinSpec) -> Program:
     """Each side's new tuples probe the other sides one after the other; no intermediate result is kept.
 
     The next side is one that an edge connects with the sides already found. An edge with an equality is preferred, then
-    one with a band, then one with neither.
+    one with a band, then one with neither; of equals the one that bounds times.
     """
     sides = range(len(spec.sides))
     return Program(
         order=tuple(sides),
         stores=tuple(Store((side,), side, side, spec.sides[side].horizon) for side in sides),
-        paths=tuple(Path(side, tuple(_steps(spec.edges, side, len(sides)))) for side in sides),
+        paths=tuple(Path(side, tuple(_steps(spec, side))) for side in sides),
         meeting="pairs" if len(sides) == 2 else "together",
     )
 
@@ -39,21 +39,20 @@ def direct(spec: JoinSpec) -> Program:
 _BEST_FIRST = ("equal", "band", "none")
 
 
-def _steps(edges: tuple[Edge, ...], source: int, sides: int) -> Iterable[Step]:
+def _rank(edge: Edge) -> tuple[int, int]:
+    """The edge of the lowest rank is followed first: what drives it counts, then how many ends its time bounds lack."""
+    return _BEST_FIRST.index(edge.drive), (edge.low is None) + (edge.high is None)
+
+
+def _steps(spec: JoinSpec, source: int) -> Iterable[Step]:
     found = {source}
-    while len(found) < sides:
-        leaving = [edge for edge in edges if len(found & set(edge.sides)) == 1]
-        best = min(leaving, key=lambda edge: _BEST_FIRST.index(edge.drive))
-        (side,) = set(best.sides) - found
-        along, *checks = (_from(edge, found) for edge in [best, *leaving] if side in edge.sides)
-        yield Step(side, along, tuple(view for view in checks if view != along))
+    while len(found) < len(spec.sides):
+        leaving = [edge for edge in spec.edges if len(found & set(edge.sides)) == 1]
+        best = min(leaving, key=_rank)
+        (side,), (near,) = set(best.sides) - found, found & set(best.sides)
+        others = [check for other in sorted(found - {near}) for check in checks_between(spec, other, side)]
+        yield Step(side, best.seen_from(near), tuple(others))
         found.add(side)
-
-
-def _from(edge: Edge, found: set[int]) -> View:
-    """The edge, seen from the one of its sides that is already found."""
-    (side,) = found & set(edge.sides)
-    return edge.seen_from(side)
 
 
 PROGRAMS: dict[str, Callable[..., Program]] = {"direct": direct, "trijoin": trijoin, "tree": tree}

@@ -14,7 +14,7 @@ Pure. Not here: which tables bring the groups together (strategies/tree.py).
 from __future__ import annotations
 
 from evenjoin.errors import SpecError
-from evenjoin.instance.program import Path, Program, Send, Step, Store
+from evenjoin.instance.program import Path, Program, Send, Step, Store, checks_between
 from evenjoin.spec import JoinSpec
 from evenjoin.spec.graph import View
 
@@ -42,8 +42,8 @@ def tree(spec: JoinSpec, third: str = "") -> Program:
         (
             Path(a, (Step(b, _view(spec, a, b)),), send=send),
             Path(b, (Step(a, _view(spec, b, a)),), send=send),
-            Path(PAIRS, (Step(c, _view(spec, hub, c), _checks(spec, member, c)),), hop=1),
-            Path(c, (Step(PAIRS, _view(spec, c, hub), _checks(spec, c, member)),), hop=1),
+            Path(PAIRS, (Step(c, _view(spec, hub, c), checks_between(spec, member, c)),), hop=1),
+            Path(c, (Step(PAIRS, _view(spec, c, hub), checks_between(spec, c, member)),), hop=1),
         ),
         "pairs",
         ((a, b), (c, PAIRS)),
@@ -70,8 +70,3 @@ def _view(spec: JoinSpec, a: int, b: int) -> View:
         aliases = " and ".join(repr(spec.sides[side].alias) for side in (a, b))
         raise SpecError(f"tree: nothing in the condition is about {aliases} alone; choose another last side")
     return edge.seen_from(a)
-
-
-def _checks(spec: JoinSpec, a: int, b: int) -> tuple[View, ...]:
-    edge = spec.between(a, b)
-    return () if edge is None else (edge.seen_from(a),)

@@ -35,7 +35,7 @@ from itertools import permutations
 from typing import get_args
 
 from evenjoin.errors import SpecError
-from evenjoin.instance.program import Path, Program, Send, Step, Store
+from evenjoin.instance.program import Path, Program, Send, Step, Store, checks_between
 from evenjoin.spec import JoinSpec
 from evenjoin.spec.graph import View
 from evenjoin.state.packs import Packing
@@ -101,7 +101,7 @@ class _Scheme:
         for x in self._order[1:]:
             (y,) = {first, other} - {x}
             paths += [self._results(x, y, m), self._results(x, m, y), self._kept(x, m)]
-        steps = (Step(other, self._edge(m, other), self._checks(first, other)),)
+        steps = (Step(other, self._edge(m, other), checks_between(self._spec, first, other)),)
         return self._program([*paths, Path(self._packs[m, first], steps, hop=1)])
 
     def _program(self, paths: Sequence[Path]) -> Program:
@@ -117,7 +117,13 @@ class _Scheme:
         (third,) = {0, 1, 2} - {y, z}
         clock = member if self._spec.wait(hub, third) is None and self._spec.wait(member, third) is not None else hub
         return Store(
-            (hub, member), z, self._order.index(y), self._spec.wait(clock, third), clock, z, self._packing  # type: ignore[arg-type]
+            (hub, member),
+            z,
+            self._order.index(y),
+            self._spec.wait(clock, third),
+            clock,
+            z,
+            self._packing,  # type: ignore[arg-type]
         )
 
     def _covers(self, y: int, z: int) -> tuple[int, int]:
@@ -131,13 +137,9 @@ class _Scheme:
     def _results(self, x: int, y: int, z: int) -> Path:
         """x: P(y@z) -> results"""
         hub, member = self._covers(y, z)
-        return Path(x, (Step(self._packs[y, z], self._edge(x, hub), self._checks(x, member)),))
+        return Path(x, (Step(self._packs[y, z], self._edge(x, hub), checks_between(self._spec, x, member)),))
 
     def _edge(self, a: int, b: int) -> View:
         edge = self._spec.between(a, b)
         assert edge is not None
         return edge.seen_from(a)
-
-    def _checks(self, a: int, b: int) -> tuple[View, ...]:
-        edge = self._spec.between(a, b)
-        return () if edge is None else (edge.seen_from(a),)

@@ -217,11 +217,13 @@ def over_hops(receipts: Sequence[Receipt]) -> Receipt:
     first, *others = receipts
     if not others:
         return first
-    names = ("stored", "probes", "results", "messages", "sent_bytes")
-    sums = {name: tuple(map(sum, zip(*(getattr(r, name) for r in receipts), strict=True))) for name in names}
     return replace(
         first,
-        **sums,
+        stored=_added([r.stored for r in receipts]),
+        probes=_added([r.probes for r in receipts]),
+        results=_added([r.results for r in receipts]),
+        messages=_added([r.messages for r in receipts]),
+        sent_bytes=_added([r.sent_bytes for r in receipts]),
         sealed={place: runs for r in receipts for place, runs in r.sealed.items()},
         merged={place: runs for r in receipts for place, runs in r.merged.items()},
         busy_ms=round(sum(r.busy_ms for r in receipts), 3),
@@ -233,3 +235,8 @@ def over_hops(receipts: Sequence[Receipt]) -> Receipt:
         members=sum(r.members for r in receipts),
         waited_ms=round((receipts[-1].began - first.began) * 1000, 3),
     )
+
+
+def _added(counts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Counts per side, added up."""
+    return tuple(map(sum, zip(*counts, strict=True)))

@@ -177,9 +177,7 @@ class Packs:
             return self
         members = expand(self.offsets[:-1][order], self.counts[order])
         counts = np.add.reduceat(self.counts[order], first)
-        return Packs.make(
-            self.schema, self.hubs.take(order[first]).batch, self.members.take(members).batch, counts
-        )
+        return Packs.make(self.schema, self.hubs.take(order[first]).batch, self.members.take(members).batch, counts)
 
 
 def _structed(batch: pa.RecordBatch) -> pa.StructArray:

@@ -118,7 +118,16 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Rows, tuple[int, .
     folder.write(name, data)
     return tuple(
         Run(
-            name, index, len(t), len(t), sub, *_span(t), t.batch.nbytes, data.size, crc, dirty=_listed(dirty),
+            name,
+            index,
+            len(t),
+            len(t),
+            sub,
+            *_span(t),
+            t.batch.nbytes,
+            data.size,
+            crc,
+            dirty=_listed(dirty),
             pairs=len(t.members) if isinstance(t, Packs) else 0,
         )  # fmt: skip
         for index, (sub, t, dirty) in enumerate(runs)

@@ -47,6 +47,4 @@ class Tree(Static):
         if sides != 3:
             raise SpecError(f"tree joins three sides, not {sides}")
         units = sized("tree", self.units, instances, 4, layout)
-        return one_region(
-            self.origin, self.program or "tree", units, self.meets or ((0, 1), (2, 3)), instances, layout
-        )
+        return one_region(self.origin, self.program or "tree", units, self.meets or ((0, 1), (2, 3)), instances, layout)

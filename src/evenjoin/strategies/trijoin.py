@@ -45,9 +45,7 @@ def one_region(
 ) -> RoutingTable:
     """A table in which every tuple is stored on one unit of its group and probes all units of those that it meets."""
     regions = (Region(Buckets((0,)), Biclique(units, meets=meets)),)
-    return RoutingTable(
-        0, instances, len(units), 1, regions, origin, layout=layout, program=program, meets=meets
-    )
+    return RoutingTable(0, instances, len(units), 1, regions, origin, layout=layout, program=program, meets=meets)
 
 
 @register("trijoin")

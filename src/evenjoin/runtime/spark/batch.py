@@ -167,7 +167,7 @@ def join_partition(
             _take(arrivals, kind, line, blob)
     if only is not None and instance not in only:
         return
-    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop)  # type: ignore[misc]
+    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop)
     settle()
 
 
