@@ -22,6 +22,7 @@ import numpy.typing as npt
 from evenjoin.kernels.content import scrambled
 from evenjoin.kernels.hashing import GOLDEN, I64, U64, Codes, mix64
 from evenjoin.kernels.runs import expand
+from evenjoin.placement.cube import spread
 from evenjoin.placement.table import Compiled, RoutingTable
 from evenjoin.placement.topology import Role
 
@@ -86,6 +87,10 @@ _ROLE_KEYS = np.array([scrambled(role) | 1 for role in range(8)], np.uint64)
 
 def place(table: RoutingTable, group: int, at: At) -> Placement:
     """Where every tuple of `group` goes. A tuple gets at most one message per instance; its roles there are OR-ed."""
+    cube = table.cube
+    if cube is not None:
+        row, instance = spread(cube, group, (at.codes, *at.more), at.u)
+        return Placement(row, instance, np.full(len(row), Role.BOTH, np.uint8))
     flat, codes, u = table.compiled, at.codes, at.u
     every, regions = regions_of(table, group, codes)
     slot = _slot(flat, table.groups, group, regions, u if every is None else u[every])
