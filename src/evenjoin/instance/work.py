@@ -65,6 +65,16 @@ class Work:
         """Start and try, as they stand in the names of files."""
         return f"s{self.start}t{self.trial}"
 
+    @property
+    def pack_names(self) -> dict[int, str]:
+        """The stores of packs by number, named after who makes them at whose units (`s@r`)."""
+        program, sides = self.program, [side.alias for side in self.spec.sides]
+        return {
+            number: "pairs" if store.anchor is None else f"{sides[program.order[store.latest]]}@{sides[store.group]}"
+            for number, store in enumerate(program.stores)
+            if store.packs
+        }
+
     def side_of(self, alias: str) -> int:
         """The number of the side with this alias."""
         return next(number for number, side in enumerate(self.spec.sides) if side.alias == alias)

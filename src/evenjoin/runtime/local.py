@@ -253,6 +253,8 @@ def progress(driver: Driver) -> Progress | None:
     last = driver.last
     if last is None or last.report is None:
         return None
+    instances, sides = last.report.instances, range(len(last.report.intake))
+    packs = [pack for load in instances for pack in load.packs]
     return Progress(
         last.batch,
         last.watermark.value,
@@ -263,4 +265,16 @@ def progress(driver: Driver) -> Progress | None:
         duration_ms=last.duration_ms,
         total=last.totals,
         ahead=tuple(intake.ahead for intake in last.report.intake),
+        messages=tuple(sum(load.messages[side] for load in instances) for side in sides),
+        sent_bytes=tuple(sum(load.sent_bytes[side] for load in instances) for side in sides),
+        packs=(
+            sum(pack.made for pack in packs),
+            sum(pack.pairs for pack in packs),
+            sum(pack.alive for pack in packs),
+            sum(pack.alive_pairs for pack in packs),
+        ),
+        packs_sent=sum(pack.sent for pack in packs),
+        hubs=sum(load.hubs for load in instances),
+        members=sum(load.members for load in instances),
+        waited_ms=max(load.waited_ms for load in instances),
     )
