@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.cube import Cube, Dim
 from evenjoin.placement.ranges import Ranges, Reach
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
@@ -257,8 +258,9 @@ def _topologies(sides: int, instances: int) -> Any:
         if sides == 2 and draw(st.booleans()):
             rows = draw(st.integers(1, instances))
             columns = draw(st.integers(1, instances // rows))
-            cells = draw(st.permutations(range(instances)))[: rows * columns]
-            return Grid(rows, columns, tuple(cells))
+            cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
+            cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
+            return draw(st.sampled_from([Grid(rows, columns, cells), cube]))
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)
