@@ -6,7 +6,9 @@ Streams" (Wang, Feng, Shi; ICIS 2018), as functions of items and tables.
     C(f)       alpha * routing + beta * duplication + gamma * migration                       (eq. 3)
 
 The paper leaves the "total workload" of a unit open: we take `UnitLoads.work`. It is counted where the paper wants it
-even: in layout `split` per side, and in layout `shared`, where an instance hosts units of both sides, per instance.
+even: in layout `split` per side, and in layout `shared`, where an instance hosts units of all sides, per instance. With
+n sides that is, for a key whose tuples are all on one instance, n * (all its arrivals) + all its results: each tuple is
+stored once and probes n - 1 stores.
 
 Arrays are [rows, instances]. A row is a side (split), or there is one row for all (shared). NaN stands where an
 instance has no unit of the row. Pure; cost O(items + units). Does not plan: that is strategies/djb/.

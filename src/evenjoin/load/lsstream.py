@@ -6,7 +6,9 @@
 
 A partition is a cell of the table: a bucket, or a key with a region of its own. In this engine it has a unit of each
 side, and each unit is one direction of the papers' join: it stores ST tuples of its side and QL tuples of the other
-side queued for it in the interval. The window W is one batch interval. Rates are tuples per second, times seconds.
+side queued for it in the interval; with more sides, QL tuples of all other sides. A partition whose units live together
+has the sum of their R, so a tuple counts once for each store that it probes. The window W is one batch interval. Rates
+are tuples per second, times seconds.
 
 Slips mended: eq. 4 divides by the whole time although it leaves two samples out; eq. 18's sum starts at 1; eq. 26 says
 min(mif), the text and Algorithm 1 want it large; eq. 32 lacks a sign. Eq. 8's second line (R^m = E W) holds for a store
