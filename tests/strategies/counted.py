@@ -12,8 +12,8 @@ from evenjoin.placement.place import cells_of
 
 
 def counted(table, keys, heavy=None, **times):
-    """The report of a batch in which each key had (arrived 0, arrived 1, stored 0, stored 1, results 0, results 1); with
-    more sides the three counts have as many numbers each.
+    """The report of a batch in which each key had (arrived 0, arrived 1, stored 0, stored 1, results 0, results 1);
+    with more sides each of the three counts has as many numbers.
 
     The `heavy` heaviest keys (None: all) are named in it, the others are only in their cells."""
     codes = np.array(list(keys), np.int64)

@@ -1,4 +1,4 @@
-"""Every planner on a skewed join of three and four sides with a common key: DuckDB's results, and a load that evens out."""
+"""Every planner on skewed joins of three and four sides with a common key: DuckDB's results, and a more even load."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_scales_out_and_in(strategy, sides):
 @pytest.mark.parametrize("layout", ["shared", "split"])
 def test_strategies_that_keep_sides_apart_are_refused(strategy, layout):
     """And the message names those that work."""
-    with pytest.raises(SpecError, match="use one of: .*djb, fastjoin, hash, .*lsstream, readj"):
+    with pytest.raises(SpecError, match=r"use one of: .*djb, fastjoin, hash, .*lsstream, readj"):
         evenjoin.local(schemas(3), equal_keys(3), select=ids(3), strategy=strategy, instances=6, layout=layout)
 
 
@@ -81,10 +81,8 @@ def test_strategies_that_keep_sides_apart_are_refused(strategy, layout):
 @pytest.mark.parametrize("instances", [2, 6])
 def test_layout_split_is_refused(strategy, instances):
     """With the layout that works; also where there would be too few instances for each side to have one."""
-    with pytest.raises(SpecError, match="3 sides .*use layout='shared'"):
-        evenjoin.local(
-            schemas(3), equal_keys(3), select=ids(3), strategy=strategy, instances=instances, layout="split"
-        )
+    with pytest.raises(SpecError, match=r"3 sides .*use layout='shared'"):
+        evenjoin.local(schemas(3), equal_keys(3), select=ids(3), strategy=strategy, instances=instances, layout="split")
 
 
 def test_a_single_instance_has_everything_together():

@@ -37,7 +37,9 @@ def report_of(table, arrived, stored, batch=0):
                 if other != side:
                     taken[list(units[other])] += arrived[side][cell]
     counts = tuple(
-        (side, cell, int(arrived[side][cell]), int(stored[side][cell]), 0) for side in sides for cell in range(len(cells))
+        (side, cell, int(arrived[side][cell]), int(stored[side][cell]), 0)
+        for side in sides
+        for cell in range(len(cells))
     )
     none = (0,) * table.groups
     instances = tuple(InstanceLoad(i, none, none, none, 0, float(ms)) for i, ms in enumerate(taken / 100))

@@ -1,4 +1,4 @@
-"""Planners on three and four sides that must be together: what moves, moves with all its sides; nothing else changes."""
+"""Planners on three and four sides that must be together: what moves, moves with all its sides."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PLANNERS = ["fastjoin(theta=1.05)", "fastjoin(theta=1.05, selector=safit)", "djb
 
 
 def firsts(sides=3, **arrived):
-    """Tuples of side 0 only, by name k<code>: each is stored once and probes the other sides. 3 4 5 7 are hashed to unit
-    0, 0 1 2 6 to unit 1."""
+    """Tuples of side 0 only, by name k<code>: each is stored once and probes the other sides. 3 4 5 7 are hashed to
+    unit 0, 0 1 2 6 to unit 1."""
     more = (0,) * (sides - 1)
     return {int(name[1:]): (n, *more, n, *more, 0, *more) for name, n in arrived.items()}
 
@@ -122,7 +122,9 @@ def test_whatever_is_proposed_is_valid_and_no_less_even(name, sides, instances, 
     planner = resolve(name)
     table = together(planner.initial(instances, sides, "shared"))
     for _ in range(data.draw(st.integers(1, 4))):
-        report = measured(counted(table, data.draw(counts_of_keys(sides)), data.draw(st.sampled_from([None, 3]))), table)
+        report = measured(
+            counted(table, data.draw(counts_of_keys(sides)), data.draw(st.sampled_from([None, 3]))), table
+        )
         items = items_of(report, table)
         plan = planner.plan(report, items, table)
         if plan is None:

@@ -107,7 +107,7 @@ def join_batch(
         gone,
         stored=tuple(len(here.stored[side]) for side in sides),
         probes=tuple(len(here.probing[side]) for side in sides),
-        results=tuple(sum(trail.results for trail in trails if trail.found_in[-1] == side) for side in sides),
+        results=tuple(sum(trail.results for trail in trails if trail.found_in == side) for side in sides),
         busy_ms=round(busy.ms(), 3),
         receive_ms=round(receive_ms, 3),
         cells=cell_counts(tally),

@@ -11,8 +11,8 @@ A range (probing row, first stored position, end) stands for all its pairs. So u
 with how hot a key is. From there on pairs are made `pair_limit` at a time, at every depth of the path, and memory stays
 bounded however large the product is.
 
-The receipt counts the pairs of every step before the step's residual and its further edges are checked, because making
-those pairs is what takes time. A key that is hot on two of three sides is work even if the third side never has it.
+The receipt counts the pairs of each step before its residual and its further edges are checked, because making those
+pairs is what takes time.
 
 Guarantee: with the order rule of program.py each result comes out exactly once, at the instance where its tuples meet.
 Not here: result rows (emit.py), and what an instance does before and after (batch.py).
@@ -77,23 +77,33 @@ class Here:
 class Trail:
     """What the new tuples of a path's source have found so far.
 
-    `results` counts the combinations that passed the whole path. `pairs[d][k]` counts the pairs of step d that began
-    with tuple k, before that step's residual and further edges are checked. They count as found in the store of side
-    `found_in[d]`, which the step probes; results are found where the last step finds them.
+    `results` counts the combinations that passed the whole path. `pairs[k]` counts the pairs of the last step that
+    began with tuple k, before that step's residual and further edges are checked. Both count as found in the store of
+    side `found_in`, which the last step probes. `partial` has for each earlier step the side whose store it probes, and
+    the pairs that it found, counted in the same way.
     """
 
     side: int
-    found_in: tuple[int, ...]
+    found_in: int
     tuples: Tuples
-    pairs: tuple[I64, ...]
+    pairs: I64
     results: int = 0
+    partial: tuple[tuple[int, I64], ...] = ()
+
+    @property
+    def found(self) -> tuple[tuple[int, I64], ...]:
+        """The pairs of every step, with the side in whose store they were found. All of them are work: a key that is
+        hot on two of three sides makes pairs even if the third side never has it."""
+        return (*self.partial, (self.found_in, self.pairs))
 
     @classmethod
     def of(cls, here: Here, path: Path) -> Trail:
         """The beginning of a path: nothing found yet."""
         stores, mine = here.work.program.stores, here.probing[path.source]
-        (side,), probed = stores[path.source].covers, [stores[step.store].covers[0] for step in path.steps]
-        return cls(side, tuple(probed), mine, tuple(np.zeros(len(mine), np.int64) for _ in probed))
+        (side,), (last,) = stores[path.source].covers, stores[path.steps[-1].store].covers
+        earlier = [stores[step.store].covers[0] for step in path.steps[:-1]]
+        partial = tuple((probed, np.zeros(len(mine), np.int64)) for probed in earlier)
+        return cls(side, last, mine, np.zeros(len(mine), np.int64), partial=partial)
 
 
 def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
@@ -115,7 +125,7 @@ def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -
                 continue
             trail.results += len(rows)
             yield longer
-    _count(trail.pairs[depth], found[trail.side][1], asking)
+    _count(trail.found[depth][1], found[trail.side][1], asking)
 
 
 def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Tuples]]:

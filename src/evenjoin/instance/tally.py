@@ -98,7 +98,7 @@ def _found_in(tally: Tally, side: int) -> Iterator[tuple[Tuples, I64]]:
     """What was found in the store of a side, by whichever step of a path: the tuples that probed, and of each the pairs
     that began with it."""
     for trail in tally.trails:
-        for probed, pairs in zip(trail.found_in, trail.pairs, strict=True):
+        for probed, pairs in trail.found:
             if probed == side:
                 yield trail.tuples, pairs
 

@@ -152,7 +152,7 @@ class Draft:
 
     def load_with(self, row: int, n: int, unit: int) -> F64:
         """[instances] The load of the row if a key's pieces that are hashed to this unit came back to it."""
-        after = self.load[row].copy()
+        after: F64 = self.load[row].copy()
         for side in self._away(row, n, unit):
             after += self.one(unit) * (self.divisible[side, n] + self.fixed[side, n]) - self.work(side, n)
         return after
