@@ -69,9 +69,9 @@ def test_every_combination_is_together_once(table, data):
     assert len(set.intersection(*both)) == 1
 
 
-def test_units_that_do_not_coincide_are_refused():
+@given(routing_tables(sides=3, meeting="together"))
+def test_units_that_do_not_coincide_are_refused(table):
     """Two of three sides together are not enough."""
-    table = routing_tables(sides=3, meeting="together").example()
     regions = (replace(table.regions[0], topology=Biclique(((0,), (0,), (1,)))), *table.regions[1:])
     with pytest.raises(TableError, match="together on 0 instances"):
         check(replace(table, instances=max(table.instances, 2), regions=regions))

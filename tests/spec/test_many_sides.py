@@ -230,7 +230,9 @@ def test_classes_that_no_conversion_keeps_equal_stay_apart(r: Any, s: Any, t: An
 
 
 def test_zones_do_not_matter_to_equality() -> None:
-    schemas = {a: pa.schema([("k", pa.timestamp("us", z))]) for a, z in (("r", "UTC"), ("s", None), ("t", "Asia/Tokyo"))}
+    schemas = {
+        a: pa.schema([("k", pa.timestamp("us", z))]) for a, z in (("r", "UTC"), ("s", None), ("t", "Asia/Tokyo"))
+    }
     found = build_spec(schemas, "k", select="r.k")
     assert (found.equal_codes, [edge.residual for edge in found.edges]) == (True, [None] * 3)
 
@@ -336,7 +338,9 @@ def test_the_default_select_has_a_struct_for_each_side() -> None:
 def test_three_way_cases_of_the_peers(name: str) -> None:
     """Inner ones have a spec; others are refused by what they ask for."""
     case = CASES[name]
-    schemas = {a: pa.Table.from_pylist(case[side]).schema for a, side in zip("lrt", ("left", "right", "third"), strict=True)}
+    schemas = {
+        a: pa.Table.from_pylist(case[side]).schema for a, side in zip("lrt", ("left", "right", "third"), strict=True)
+    }
     if case["how"] != "inner":
         with pytest.raises(SpecError, match="how="):
             build_spec(schemas, case["condition"], how=case["how"], select=case["select"])
@@ -365,13 +369,19 @@ def test_waits_are_the_shortest_paths(n: int, bounds: Any, delayed: set[int], ke
     def least(x: int, y: int) -> int | None:
         others = [z for z in range(n) if z not in (x, y)]
         paths = [(x, *middle, y) for k in range(n - 1) for middle in itertools.permutations(others, k)]
-        lengths = [sum(steps[s] for s in itertools.pairwise(p)) for p in paths if all(s in steps for s in itertools.pairwise(p))]
+        lengths = [
+            sum(steps[s] for s in itertools.pairwise(p))
+            for p in paths
+            if all(s in steps for s in itertools.pairwise(p))
+        ]
         return min(lengths, default=None)
 
     cycles = [(x, y) for x, y in itertools.permutations(range(n), 2) if None not in (least(x, y), least(y, x))]
     assume(all(least(x, y) + least(y, x) >= 0 for x, y in cycles))  # type: ignore[operator]
     on = [f"{names[i]}.k = {names[i + 1]}.{'k' if keys == 'common' else 'a'}" for i in range(n - 1)]
-    on += [f"{names[y]}.t BETWEEN {names[x]}.t + {low} AND {names[x]}.t + {high}" for (x, y), (low, high) in bounds.items()]
+    on += [
+        f"{names[y]}.t BETWEEN {names[x]}.t + {low} AND {names[x]}.t + {high}" for (x, y), (low, high) in bounds.items()
+    ]
     watermark = {names[i]: 3 for i in delayed if i < n}
     found = spec(" AND ".join(on), names, event_time="t", watermark=watermark)
     for x, y in itertools.permutations(range(n), 2):

@@ -110,7 +110,10 @@ def satisfied(spec: JoinSpec, edge: Edge, columns: Any, times: Any, count: int) 
             keep &= same(one, two, null_safe)
     else:
         codes = [ordered_int64(pc.fill_null(key, pa.scalar(0).cast(key.type))) for (key,) in values]
-        for view, (here, there) in ((edge.seen_from(edge.sides[0]), codes), (edge.seen_from(edge.sides[1]), codes[::-1])):
+        for view, (here, there) in (
+            (edge.seen_from(edge.sides[0]), codes),
+            (edge.seen_from(edge.sides[1]), codes[::-1]),
+        ):
             first, last = asked_codes(here, view.band.kind, view.band.low, view.band.high, view.band.slack)
             keep &= (there >= first) & (there <= last)
     if edge.bounded:
@@ -122,7 +125,9 @@ def satisfied(spec: JoinSpec, edge: Edge, columns: Any, times: Any, count: int) 
 
 def same(one: pa.Array, two: pa.Array, null_safe: bool) -> Any:
     """Whether keys are equal bit by bit, as codes are: there is one NaN and one zero."""
-    left, right = (([str(v) for v in key.to_pylist()] if pa.types.is_floating(key.type) else key.to_pylist()) for key in (one, two))
+    left, right = (
+        ([str(v) for v in key.to_pylist()] if pa.types.is_floating(key.type) else key.to_pylist()) for key in (one, two)
+    )
     nulls = np.asarray(pc.or_(one.is_null(), two.is_null()))
     equal = np.array([a == b for a, b in zip(left, right, strict=True)], np.bool_)
     return equal & (~nulls | null_safe)
@@ -229,7 +234,11 @@ def test_the_parts_mean_the_whole(names: str, most: int) -> None:
     check()
 
 
-MOMENTS = [dt.datetime(2024, 2, 28, 23, 59, 58) + dt.timedelta(seconds=n, microseconds=m) for n in (0, 1, 2, 7200) for m in (0, 1)]
+MOMENTS = [
+    dt.datetime(2024, 2, 28, 23, 59, 58) + dt.timedelta(seconds=n, microseconds=m)
+    for n in (0, 1, 2, 7200)
+    for m in (0, 1)
+]
 TEMPORAL: dict[str, tuple[pa.DataType, list[Any]]] = {
     "a": (pa.int32(), [0, 0, 1]),
     "us": (pa.timestamp("us", "UTC"), MOMENTS),

@@ -51,4 +51,4 @@ def answer(condition, parts):
         for alias, table in whole.items():
             db.register(alias, table)
         select = ", ".join(ids(len(whole)))
-        return multiset(db.execute(f"SELECT {select} FROM {', '.join(whole)} WHERE {condition}").to_arrow_table())
+        return multiset(db.sql(f"SELECT {select} FROM {', '.join(whole)} WHERE {condition}").to_arrow_table())

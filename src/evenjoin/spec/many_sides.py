@@ -77,9 +77,7 @@ def _check_named(condition: Condition, scope: Scope) -> None:
             )
 
 
-def _link(
-    pair: Pair, classes: Sequence[EqualClass], condition: Condition, times: EventTimes, scope: Scope
-) -> _Link:
+def _link(pair: Pair, classes: Sequence[EqualClass], condition: Condition, times: EventTimes, scope: Scope) -> _Link:
     """What two sides can be driven by, and how far apart in time they are."""
     names = scope.aliases[pair[0]], scope.aliases[pair[1]]
     bound = time_bound(names, condition, times, scope)
