@@ -52,7 +52,8 @@ def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = N
     type_ = None if spec.window is None else schemas[spec.sides[0].alias].field(spec.sides[0].event_time).type
     condition = parse(on or spec.text, Scope(schemas, type_))
     counts = [data[alias].num_rows for alias in schemas]
-    total, found = math.prod(counts), Counter()
+    total = math.prod(counts)
+    found: Rows = Counter()
     for start in range(0, total, _CHUNK):
         rows = np.unravel_index(np.arange(start, min(start + _CHUNK, total)), counts)
         columns = {

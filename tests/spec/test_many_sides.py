@@ -190,7 +190,7 @@ def test_four_sides_star_and_parts() -> None:
 def test_a_side_that_no_conjunct_names_with_another_is_refused() -> None:
     """Its rows would be in every result; a filter of its own does not change that."""
     for on in ("r.k = s.k", "r.k = s.k AND t.k > 0", "TRUE"):
-        with pytest.raises(SpecError, match="says nothing about side '[rt]' and another side"):
+        with pytest.raises(SpecError, match=r"says nothing about side '[rt]' and another side"):
             spec(on)
     with pytest.raises(SpecError, match="'t'"):
         spec("r.k = s.k AND t.t > window.start", event_time="t", window=tumbling(5))

@@ -101,7 +101,8 @@ class Condition:
         """The conjuncts, in the order written, that nothing enforces when the keys and ranges ``used`` are enforced
         elsewhere. Filters are not among them."""
         enforced = set(used)
-        rest = [part for part in (*self.keys, *self.ranges) if part not in enforced]
+        parts: list[Key | Range] = [*self.keys, *self.ranges]
+        rest = [part for part in parts if part not in enforced]
         left = {source for part in rest for source in part.sources} | set(self.residual)
         return [c for c in self.conjuncts if c in left]
 

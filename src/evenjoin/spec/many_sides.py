@@ -84,7 +84,7 @@ def _link(pair: Pair, classes: Sequence[EqualClass], condition: Condition, times
     equal = [c for c in classes if c.covers(names)]
     keys = [key for key in condition.keys if key.sides == names]
     said = [key for key in keys if key.implied in bound.enforced or any(c.says(key) for c in equal)]
-    used = (*said, *bound.enforced)
+    used: tuple[Key | Range, ...] = (*said, *bound.enforced)
     if equal:
         return _Link(pair, "equal", (_key(names[0], equal), _key(names[1], equal)), None, bound.low, bound.high, used)
     ranges = [r for r in condition.ranges if r.sides == names and r not in bound.about]

@@ -11,7 +11,7 @@ Not here: more sides (many_sides.py), where a pair's equality may follow from th
 from __future__ import annotations
 
 from evenjoin.spec.band import DrivingRange, choose_band
-from evenjoin.spec.condition import Condition
+from evenjoin.spec.condition import Condition, Key, Range
 from evenjoin.spec.event_time import EventTimes
 from evenjoin.spec.expr import conjunction
 from evenjoin.spec.graph import WINDOW_START, Drive, Edge, Graph, Index
@@ -28,7 +28,7 @@ def two_sided(condition: Condition, times: EventTimes, scope: Scope) -> Graph:
 
 
 def _edge(condition: Condition, times: EventTimes, order: Order, drive: DrivingRange | None) -> Edge:
-    used = (*condition.keys, *order.enforced, *(drive.enforced if drive else ()))
+    used: list[Key | Range] = [*condition.keys, *order.enforced, *(drive.enforced if drive else ())]
     residual = conjunction(condition.left_to_check(used))
     by: Drive = "band" if drive else "equal" if condition.keys or times.window else "none"
     return Edge((0, 1), by, (0, 0), drive.band if drive else None, order.low, order.high, residual)
