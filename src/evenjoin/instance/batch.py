@@ -36,7 +36,7 @@ from evenjoin.instance.work import Work
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.receipt import Receipt, receipt_name
 from evenjoin.load.report import HEAVY_KEYS
-from evenjoin.placement.place import At, place
+from evenjoin.placement.place import place
 from evenjoin.placement.topology import Role
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Place
@@ -142,10 +142,10 @@ def _arrived(work: Work, instance: int, arrivals: Arrivals, segments: Segments) 
 def _place_us(here: Here) -> float:
     """Microseconds that it takes to place one tuple, measured on some of this batch's. Planners weigh it against the
     cost of moving tuples; dispatch cannot tell it, because what dispatch sends must not hold a clock."""
-    at = max((tuples.at for tuples in here.probing), key=lambda some: len(some.codes))
-    at = At(at.codes[:PLACED], at.u[:PLACED])
+    side, tuples = max(enumerate(here.probing), key=lambda one: len(one[1]))
+    at = tuples.at.take(slice(PLACED))
     began = time.perf_counter()
-    place(here.work.table, 0, at)
+    place(here.work.table, side, at)
     return round((time.perf_counter() - began) * 1e6 / max(len(at.codes), 1), 4)
 
 

@@ -16,7 +16,7 @@ other sides, hence
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
 Pure arrays; cost O(items + units).
-Not in `loads`: a Grid, because it stores copies, and a ranged table, because it has no buckets. Their planners go by
+Not in `loads`: Grid and Cube, because they store copies, and a ranged table, because it has no buckets. Planners go by
 `Items.alive`, points that stand for the tuples alive. These are the report's samples, or, where one region takes
 everything, one point a side: the copies stored over the copies that a tuple has.
 """
@@ -31,11 +31,11 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.pieces import Points, moved_volume, stored_volume
+from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Role
+from evenjoin.placement.topology import Biclique, Cube, Grid, Role
 
 F64 = npt.NDArray[np.float64]
 
@@ -48,6 +48,7 @@ class Items:
                                there `bucket` is the number of the cell
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
+    further                    per side the codes of these points by its further indexes; empty if they are not known
     """
 
     code: I64
@@ -57,6 +58,7 @@ class Items:
     arrived: F64
     results: F64
     alive: Points = ()
+    further: Further = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -103,10 +105,10 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:
         cells[:, side, cell] = arrived, stored, results
-    alive = _alive(report, table, cells[1].sum(axis=1))
+    alive, further = _alive(report, table, cells[1].sum(axis=1)), _further(report)
     if table.ranged:
         none = np.zeros(table.cells, np.int64)
-        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive)
+        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive, further)
     every_code = np.array([key.code for key in report.heavy], np.int64)
     new = routed(table, every_code) < 0
     codes, heavy = every_code[new], [key for key, is_new in zip(report.heavy, new.tolist(), strict=True) if is_new]
@@ -127,6 +129,7 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
         every[0],
         every[2],
         alive,
+        further,
     )
 
 
@@ -134,7 +137,7 @@ def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:
     """Points that stand for the tuples alive: the samples, or, where one region takes everything, one point a side."""
     if len(report.samples) == table.groups:
         return tuple(
-            (np.array([code for code, _ in side], np.int64), np.array([weight for _, weight in side], np.float64))
+            (np.array([point[0] for point in side], np.int64), np.array([point[1] for point in side], np.float64))
             for side in report.samples
         )
     if len(table.regions) != 1 or table.ranged:
@@ -142,6 +145,14 @@ def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:
     one = ((np.zeros(1, np.int64), np.ones(1)),) * table.groups
     each = stored_volume(table, one).sum(axis=1)
     return tuple((np.zeros(1, np.int64), np.array([copies[side] / each[side]])) for side in range(table.groups))
+
+
+def _further(report: LoadReport) -> Further:
+    """The codes of the samples by further indexes, where each point has them."""
+    return tuple(
+        tuple(np.array(codes, np.int64) for codes in zip(*(point[2:] for point in side), strict=True))
+        for side in report.samples
+    )
 
 
 def cells_of_items(items: Items, table: RoutingTable) -> I64:
@@ -208,7 +219,7 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place. Exact for whole keys and buckets; the shares of split keys, and what
     samples stand for, are expectations."""
     if is_matrix(old) or is_matrix(new):
-        return moved_volume(old, new, items.alive) if items.alive else 0.0
+        return moved_volume(old, new, items.alive, items.further) if items.alive else 0.0
     total, most = 0.0, max(old.instances, new.instances)
     for side in range(old.groups):
         before, after = (_shares(items, table, side, most) for table in (old, new))
@@ -217,8 +228,8 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
 
 
 def is_matrix(table: RoutingTable) -> bool:
-    """Whether a table has grids or areas. Then tuples have copies, and the planner goes by capacity."""
-    return table.ranged or any(isinstance(region.topology, Grid) for region in table.regions)
+    """Whether a table has grids, cubes or areas. Then tuples have copies, and the planner does not go by units."""
+    return table.ranged or any(isinstance(region.topology, (Grid, Cube)) for region in table.regions)
 
 
 def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:
@@ -227,7 +238,8 @@ def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) ->
 
 
 def _units(table: RoutingTable, side: int) -> Holdings:
-    """Every unit of a side: its region, its instance and its share of the region. Cells of grids are no units."""
+    """Every unit of a side: its region, its instance and its share of the region. Cells of grids and cubes are no
+    units."""
     units = holdings(table, side, Role.STORE)
     keyed = np.array([isinstance(region.topology, Biclique) for region in table.regions])[units.region]
     return units if keyed.all() else Holdings(*(column[keyed] for column in units))

@@ -59,7 +59,7 @@ class LoadReport:
     recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
-    samples[s]                up to SAMPLE_POINTS (code, weight) points for the tuples of side s that are alive, copies
+    samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
     """
 
@@ -104,7 +104,7 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
-                "samples": tuple(tuple((code, weight) for code, weight in side) for side in data.get("samples", ())),
+                "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
             }
         )
 
@@ -193,7 +193,7 @@ def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | 
             alive = stored * arrived / copies
         else:
             before = sum(load.stored[side] for load in last.instances) if last is not None else 0
-            alive = sum(weight for _, weight in old) * stored / before if before else 0.0
+            alive = sum(point[1] for point in old) * stored / before if before else 0.0
         points = merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample)
         out.append(scaled(points, alive))  # where nobody sampled before, the new points stand for the old tuples too
     return replace(report, samples=tuple(out)) if any(out) else report

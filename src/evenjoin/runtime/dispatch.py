@@ -35,9 +35,11 @@ from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.samples import Smallest
 from evenjoin.placement.check import check
+from evenjoin.placement.links import links_of
 from evenjoin.placement.place import LATE, At, Scattered, place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Cube
 from evenjoin.spec import JoinSpec
 
 Piece = tuple[int, pa.RecordBatch, int]
@@ -254,16 +256,22 @@ class Dispatcher:
 
 
 def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:
-    """A strategy's table with the reach of the condition and the meeting of its program: what may match and what must
-    meet is not the strategy's to decide."""
-    return replace(table, reach=Reach(*spec.reach), meeting=program_of(spec, table.program).meeting)
+    """A strategy's table with the reach of the condition, the meeting of its program and, where the table is or may
+    become a cube, the links between codes: what may match and what must meet is not the strategy's to decide."""
+    may_be_cube = len(spec.sides) > 2 or any(isinstance(region.topology, Cube) for region in table.regions)
+    return replace(
+        table,
+        reach=Reach(*spec.reach),
+        meeting=program_of(spec, table.program).meeting,
+        links=links_of(spec.edges) if may_be_cube else (),
+    )
 
 
 def suits(spec: JoinSpec, table: RoutingTable) -> bool:
     """Whether the table brings together all codes that can match under this condition.
 
-    It does if only equal codes can match, if one region takes everything, or if the table was made (and checked) for
-    the reach of this condition.
+    It does if only equal codes can match, if one region takes everything (a cube brings together what its links allow,
+    which `check` has seen to), or if the table was made (and checked) for the reach of this condition.
     """
     return spec.equal_codes or len(table.regions) == 1 or table.reach == Reach(*spec.reach)
 

@@ -7,6 +7,7 @@ from evenjoin.strategies.bistream import ContRand, Hash, Random
 from evenjoin.strategies.djb import DJB
 from evenjoin.strategies.dynamic import Dynamic
 from evenjoin.strategies.fastjoin import FastJoin
+from evenjoin.strategies.hypercube import Hypercube
 from evenjoin.strategies.lsstream import LsStream
 from evenjoin.strategies.readj import Readj
 from evenjoin.strategies.square import Square
@@ -18,6 +19,7 @@ __all__ = [
     "Dynamic",
     "FastJoin",
     "Hash",
+    "Hypercube",
     "LsStream",
     "Random",
     "Readj",

@@ -16,6 +16,8 @@ Only buckets with a Biclique can be edited. Not here: whether an edit is wise (t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from evenjoin.placement.place import bucket_of
@@ -113,7 +115,7 @@ def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[flo
         for s, own in enumerate(units)
     ]
     even = all(len(set(share)) == 1 for share in shares)
-    return Biclique(units, None if even else tuple(tuple(share) for share in shares))
+    return replace(topology, units=units, weights=None if even else tuple(tuple(share) for share in shares))
 
 
 def _split(regions: tuple[Region, ...]) -> list[tuple[str, int, Topology]]:
