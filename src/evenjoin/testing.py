@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -29,9 +30,10 @@ import pyarrow.compute as pc
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.cube import Dim
 from evenjoin.placement.ranges import Ranges, Reach
 from evenjoin.placement.table import Buckets, Keys, Meeting, Region, RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
+from evenjoin.placement.topology import Biclique, Cube, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Hooks as Hooks
 from evenjoin.spec import JoinSpec, Scope, parse
@@ -258,7 +260,8 @@ def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
     @st.composite
     def topologies(draw: Any) -> Topology:
         if meeting == "together":
-            return Biclique(((draw(st.integers(0, instances - 1)),),) * sides)
+            whole: Topology = draw(_u_cubes(sides, instances))
+            return whole
         if sides == 2 and draw(st.booleans()):
             rows = draw(st.integers(1, instances))
             columns = draw(st.integers(1, instances // rows))
@@ -271,6 +274,25 @@ def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
         return Biclique(chosen, weights)
 
     return topologies()
+
+
+@cache
+def _u_cubes(sides: int, instances: int) -> Any:
+    """A Hypothesis strategy for topologies that have all sides together: one unit, or a cube that divides sides."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def cubes(draw: Any) -> Topology:
+        cells = tuple(draw(st.permutations(range(instances))))
+        dims: list[Dim] = []
+        for owner in draw(st.permutations(range(sides)))[: draw(st.integers(0, 2))]:
+            left = instances // prod(dim.size for dim in dims)
+            dims.append(Dim("u", draw(st.integers(1, left)), owner))
+        if not dims:
+            return Biclique((cells[:1],) * sides)
+        return Cube(tuple(dims), cells[: prod(dim.size for dim in dims)])
+
+    return cubes()
 
 
 @dataclass(frozen=True, slots=True)

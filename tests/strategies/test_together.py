@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.errors import TableError
-from evenjoin.load.djb import costs, records, workloads
+from evenjoin.load.djb import Costs, costs, records, workloads
 from evenjoin.load.items import items_of, loads, work_by_instance
 from evenjoin.load.report import InstanceLoad
 from evenjoin.placement import Biclique, check
+from evenjoin.placement.topology import Cube
 from evenjoin.strategies import DJB, Readj, resolve
 from evenjoin.strategies.djb.ism import CHOICES, ism
 from evenjoin.strategies.djb.moves import move_in, move_out
@@ -71,6 +72,44 @@ def test_h1_moves_a_bucket_with_all_its_sides():
     move_out(draft, 0, 0, None)
     assert agrees(draft) == [[120, 120]]
     assert (records(draft.table()), draft.edit.bucket(1).units) == (set(), ((1,), (1,), (1,)))
+
+
+def test_h2_divides_the_heaviest_side_and_copies_the_others():
+    """Key 3 is 3 * 72 of work on unit 0, and unit 1 has 30. Divided by a, each unit has 3 * 30 of a and 3 * 12 of b and
+    c; the twelve tuples of b and c are sent once more."""
+    table = together(DJB(buckets=2).initial(2, 3, "shared"))
+    keys = {3: (60, 6, 6, 60, 6, 6, 0, 0, 0), **firsts(k0=10)}
+    draft = drafted(table, keys)
+    assert draft.load.tolist() == [[216, 30]]
+    move_out(draft, 0, 0, "wide")
+    assert agrees(draft) == [[126, 156]]
+    assert draft.edit.topology(3) == Cube.divided(0, (0, 1))
+    assert costs(draft.items, table, draft.table()) == Costs(routing=1, duplication=12, migration=42)
+
+
+def test_h3_merges_a_divided_key_when_it_cools():
+    """Divided, five tuples of key 3 are 10.5 of work on each unit; whole they are 15 on unit 0, and both have 30."""
+    edit = Edit(together(DJB(buckets=2).initial(2, 3, "shared")))
+    edit.place_key(3, Cube.divided(0, (0, 1)))
+    draft = drafted(edit.table(), {3: (3, 1, 1, 3, 1, 1, 0, 0, 0), **firsts(k4=5, k0=10)})
+    assert draft.load.tolist() == [[25.5, 40.5]]
+    move_in(draft, 0, 0)
+    assert agrees(draft) == [[30, 30]]
+    assert records(draft.table()) == set()
+
+
+def test_a_divided_key_stays_where_others_plan():
+    """FastJoin, LS-Stream and Readj count it, and move what is whole."""
+    edit = Edit(together(DJB(buckets=8).initial(2, 3, "shared")))
+    edit.place_key(3, Cube.divided(0, (0, 1)))
+    table = edit.table()
+    many = {key: (5,) * 6 + (0,) * 3 for key in (4, 5, 7, 10, 11, 14, 16)}
+    report = measured(counted(table, {3: (60, 6, 6, 60, 6, 6, 0, 0, 0), **many}), table)
+    for name in PLANNERS:
+        plan = resolve(name).plan(report, items_of(report, table), table)
+        if not name.startswith("djb"):
+            assert Edit(plan).topology(3) == Cube.divided(0, (0, 1))
+            assert 3 in records(check(plan))
 
 
 def test_h3_brings_a_key_back_with_all_its_sides():

@@ -24,7 +24,7 @@ import numpy as np
 from evenjoin.load.items import F64, Items, loads, moved_tuples, regions_of_items
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import Keys, RoutingTable
-from evenjoin.placement.topology import Role
+from evenjoin.placement.topology import Biclique, Role
 
 
 def workloads(items: Items, table: RoutingTable) -> F64:
@@ -126,10 +126,14 @@ def records(table: RoutingTable) -> frozenset[int]:
 
 
 def duplicated(items: Items, table: RoutingTable) -> float:
-    """Messages of the interval that would not be sent without splitting: for each key the arrivals of the other sides,
-    times the units beyond the first that they must probe."""
+    """Messages of the interval that would not be sent without splitting. Under a Biclique these are for each key the
+    arrivals of the other sides, times the units beyond the first that they must probe; under a Cube the copies of its
+    arrivals."""
     regions, total = regions_of_items(items, table), 0.0
+    alone = np.array([isinstance(region.topology, Biclique) for region in table.regions])[regions]
     for side in range(table.groups):
-        units = np.bincount(holdings(table, side, Role.STORE).region, minlength=len(table.regions))
-        total += float((items.asking[side] * (units[regions] - 1)).sum())
+        held = holdings(table, side, Role.STORE)
+        units = np.bincount(held.region, minlength=len(table.regions))[regions]
+        copies = np.bincount(held.region, held.share, len(table.regions))[regions]
+        total += float(np.where(alone, items.asking[side] * (units - 1), items.arrived[side] * (copies - 1)).sum())
     return total

@@ -30,9 +30,9 @@ from evenjoin.kernels.hashing import I64
 from evenjoin.kernels.runs import expand
 from evenjoin.load.items import F64, Items, cells_of_items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.shares import holdings
+from evenjoin.placement.shares import holdings, shares_by_region
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Role
+from evenjoin.placement.topology import Cube, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,25 @@ def resources_by_instance(parts: Partitions, table: RoutingTable, gamma: float) 
     out = np.full((table.groups, table.instances), np.nan)
     for side in range(table.groups):
         cell, instance, share = units_of(table, side)
-        each = resource(parts.stored[side, cell] * share, parts.queue[side, cell], gamma)
+        each = resource(parts.stored[side, cell] * share, _queued(parts, table, side, cell, instance), gamma)
         hosts = np.unique(instance)
         out[side, hosts] = np.bincount(instance, each, table.instances)[hosts]
     return out
+
+
+def _queued(parts: Partitions, table: RoutingTable, side: int, cell: I64, instance: I64) -> F64:
+    """[units] QL of units of a side, given by their cells and instances. All tuples of the other sides are queued for a
+    unit, except in a key that is divided by a cube: there the others, too, are where they are stored."""
+    queue: F64 = parts.queue[side, cell]
+    region = table.compiled.region_of_cell[cell]
+    cube = np.array([isinstance(one.topology, Cube) for one in table.regions])[region]
+    if not cube.any():
+        return queue
+    arrived, asked = parts.taken - parts.queue, np.zeros(len(cell))
+    for other in range(table.groups):
+        if other != side:
+            asked += arrived[other, cell] * shares_by_region(table, other, Role.PROBE)[region, instance]
+    return np.where(cube, asked, queue)
 
 
 def imbalance_degree(resources: F64) -> float:

@@ -18,7 +18,7 @@ Mutable, and private to one planning. Not here: which edits to make (moves.py, s
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,10 @@ class Draft:
     divisible, fixed    [sides, n]; the two parts of a piece's work
     home                [sides, n]; the instance that a piece is hashed to (-1: several)
     routed              [n]; whether the item is a key with a record
+    splits              whether the units of a split key may have different shares
     """
+
+    splits: Literal["by weight", "evenly"] = "by weight"
 
     def __init__(self, items: Items, table: RoutingTable, theta: float) -> None:
         self.theta = theta

@@ -122,13 +122,13 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
 def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
     """H2: split the donor's piece with the most divisible work; if that does not relieve the donor, the next one.
     False if no split would."""
-    on_donor = draft.pieces_on(row, donor)
+    on_donor, filled = draft.pieces_on(row, donor), fill if draft.splits == "by weight" else fill_evenly
     for side, n in sorted(on_donor, key=lambda piece: (-on_donor[piece], piece))[:SPLITS]:
         now = draft.work(side, n)
         base = draft.load[row] - now
         units = draft.units(row)
         share = np.zeros(len(now))
-        share[units] = fill(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
+        share[units] = filled(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
         after = base + share * draft.divisible[side, n] + (share > 0) * draft.fixed[side, n]
         peak = after[share > 0].max(initial=0.0)
         if max(after[donor], peak) < draft.load[row, donor] - 1e-9:
@@ -160,6 +160,22 @@ def fill(base: F64, divisible: float, fixed: float, theta_max: float, spread: Sp
     share[share < min(SMALLEST_SHARE, share.max())] = 0.0
     out: F64 = share / share.sum()
     return out
+
+
+def fill_evenly(base: F64, divisible: float, fixed: float, theta_max: float, spread: Spread) -> F64:
+    """[units] The same with even shares. With the m least loaded units the heaviest of them comes to its base +
+    divisible / m + fixed. `wide` takes as many units as make that least. `narrow` takes the fewest with which it is at
+    most (1 + theta_max / 2) * mean."""
+    order = np.argsort(base, kind="stable")
+    count = np.arange(1, len(base) + 1)
+    peak = base[order] + divisible / count + fixed
+    chosen = int(np.argmin(peak))
+    if spread == "narrow":
+        enough = np.flatnonzero(peak <= (1 + theta_max / 2) * (base.sum() + divisible + count * fixed) / len(base))
+        chosen = int(enough[0]) if len(enough) else chosen
+    share = np.zeros(len(base))
+    share[order[: chosen + 1]] = 1.0 / (chosen + 1)
+    return share
 
 
 def _merge_if_bounded(draft: Draft, row: int, n: int, unit: int) -> None:

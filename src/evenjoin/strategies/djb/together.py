@@ -1,10 +1,10 @@
 """The draft of a join of three and more sides: all tuples of a combination must be on one instance.
 
 Then the pieces of an item are not free to be apart. They are on one unit, or the item is split as a whole: one side is
-divided over some units by shares, and the tuples of all other sides are copied to each of these units.
+divided evenly over some units (placement/cube.py), and the tuples of all other sides are copied to each of these units.
 
     key 77 on unit 2           share of each side at each unit     a: 0 0 1    b: 0 0 1    c: 0 0 1
-    split over 0 and 2 by a                                        a: .4 0 .6  b: 1 0 1    c: 1 0 1
+    split over 0 and 2 by a                                        a: .5 0 .5  b: 1 0 1    c: 1 0 1
 
 A tuple is stored, and probes the stores of the n - 1 other sides. So with a_s arrivals of side s, and results found in
 the stores of all sides, an item's work at unit i is
@@ -16,7 +16,7 @@ For an item on one unit that is n * (all arrivals) + results. For one that is di
     L(i) = w_i * divisible + fixed    at every unit with a share     divisible = n * a_d + results
                                                                       fixed = n * (arrivals of the other sides)
 
-which has the form of a split in draft.py. So H2's choice of shares is the same, and the copies are its duplication.
+which has the form of a split in draft.py, with even shares w. The copies are its duplication.
 The heaviest side is the one that is divided: then the least is copied.
 
 Invariant: as in draft.py. Every item has the same units on all sides, so the one row of loads is that of the instances.
@@ -29,7 +29,7 @@ import numpy as np
 
 from evenjoin.load.items import F64, Items
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique, Topology
+from evenjoin.placement.topology import Biclique, Cube, Topology
 from evenjoin.strategies.djb.draft import ALL_OF_A_PIECE, Abroad, Bools, Draft
 
 
@@ -41,6 +41,8 @@ def draft_of(items: Items, table: RoutingTable, theta: float) -> Draft:
 class Together(Draft):
     """A draft in which the pieces of an item move together. `divisible` and `fixed` [sides, n] are those of the whole
     item, were it divided by that side; their sum is the work of the item on one unit, whatever the side."""
+
+    splits = "evenly"
 
     def __init__(self, items: Items, table: RoutingTable, theta: float) -> None:
         super().__init__(items, table, theta)
@@ -69,7 +71,7 @@ class Together(Draft):
         self.shares[:, n] = share > 0
         self.shares[side, n] = share
         self.load[0] += self.work(side, n)
-        self.edit.place_key(code, divided(side, share, len(self.shares)))
+        self.edit.place_key(code, _divided(self.edit.topology(code), side, share, len(self.shares)))
         self.routed[n] = self.edit.topology(code) != self.edit.home(code)
 
     def move_whole(self, row: int, n: int, source: int, to: int) -> None:
@@ -104,7 +106,9 @@ class Together(Draft):
 
     def pieces_on(self, row: int, unit: int) -> dict[tuple[int, int], float]:
         """Each key once, with the side by which it would be divided: the one with the most arrivals."""
-        return {}
+        heaviest, here = self.items.arrived.argmax(axis=0), self.shares[:, :, unit].prod(axis=0)
+        some = np.flatnonzero(self.items.is_key & (here > 0)).tolist()
+        return {(int(heaviest[n]), n): float(here[n] * self.divisible[heaviest[n], n]) for n in some}
 
     def _alone(self, unit: int) -> Bools:
         """[n] Whether an item is on this unit, and nowhere else."""
@@ -112,7 +116,10 @@ class Together(Draft):
         return out
 
 
-def divided(side: int, share: F64, sides: int) -> Topology:
-    """The topology of a key that one side divides by these shares; with one share above 0 it is on one unit."""
-    (unit,) = np.flatnonzero(share > 0).tolist()
-    return Biclique(((unit,),) * sides)
+def _divided(now: Topology, side: int, share: F64, sides: int) -> Topology:
+    """The topology of a key that one side divides over the instances with a share; with one of them it is whole there.
+    Instances that have the key now come first, in their order, so that as little as possible moves."""
+    has = now.cells if isinstance(now, Cube) else now.units[0] if isinstance(now, Biclique) else ()
+    chosen = np.flatnonzero(share > 0).tolist()
+    units = (*(unit for unit in has if unit in chosen), *(unit for unit in chosen if unit not in has))
+    return Cube.divided(side, units) if len(units) > 1 else Biclique((units,) * sides)
