@@ -14,8 +14,8 @@ bounded however large the product is.
 A pack (state/packs.py) is probed, or probes, by its hub. Only then are its members made combinations of, one by one,
 and checked where they have a condition of their own.
 
-The receipt counts the pairs of a path's last step before its residual and its further edges are checked, because making
-those pairs is what takes time. Of packs these are hubs; members that must be compared are counted beside them.
+The receipt counts the pairs of each step before its residual and its further edges are checked, because making those
+pairs is what takes time. Of packs these are hubs; members that must be compared are counted beside them.
 
 Guarantee: with the order rule of program.py each result comes out exactly once, at the instance where its tuples meet.
 Not here: result rows (emit.py), and what an instance does before and after (batch.py).
@@ -119,8 +119,9 @@ class Trail:
 
     `results` counts the combinations that passed the whole path. `pairs[k]` counts the pairs of the last step that
     began with tuple (or hub) k, before that step's residual and further edges are checked. Both count as found in the
-    store of side `found_in`, which the last step probes (of packs: their hub's). `members` counts the members of packs
-    that were compared, because they have a condition of their own.
+    store of side `found_in`, which the last step probes (of packs: their hub's). `partial` has for each earlier step
+    the side whose store it probes, and the pairs that it found, counted in the same way. `members` counts the members
+    of packs that were compared, because they have a condition of their own.
     """
 
     side: int
@@ -129,13 +130,22 @@ class Trail:
     pairs: I64
     results: int = 0
     members: int = 0
+    partial: tuple[tuple[int, I64], ...] = ()
+
+    @property
+    def found(self) -> tuple[tuple[int, I64], ...]:
+        """The pairs of every step, with the side in whose store they were found. All of them are work: a key that is
+        hot on two of three sides makes pairs even if the third side never has it."""
+        return (*self.partial, (self.found_in, self.pairs))
 
     @classmethod
     def of(cls, here: Here, path: Path) -> Trail:
         """The beginning of a path: nothing found yet."""
         stores, mine = here.work.program.stores, here.probing[path.source].hubs
         side, last = stores[path.source].covers[0], stores[path.steps[-1].store].covers[0]
-        return cls(side, last, mine, np.zeros(len(mine), np.int64))
+        earlier = [stores[step.store].covers[0] for step in path.steps[:-1]]
+        partial = tuple((probed, np.zeros(len(mine), np.int64)) for probed in earlier)
+        return cls(side, last, mine, np.zeros(len(mine), np.int64), partial=partial)
 
 
 def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
@@ -161,8 +171,7 @@ def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -
                 emitted = _emitted(here, path, whole)
                 trail.results += len(emitted[trail.side][1])
                 yield emitted
-    if is_last:
-        _count(trail, found[trail.side][1], asking)
+    _count(trail.found[depth][1], found[trail.side][1], asking)
 
 
 def _emitted(here: Here, path: Path, found: Found) -> Found:
@@ -442,11 +451,11 @@ def _extended(found: Begun, asking: _Asking, rows: I32, stored: Tuples, position
     return longer
 
 
-def _count(trail: Trail, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
-    """Add the pairs of a last step to the counts of the tuples that their combinations began with."""
+def _count(pairs: I64, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
+    """Add the pairs of a step to the counts of the tuples that their combinations began with."""
     if asking.order is None:
-        trail.pairs += asking.pairs
+        pairs += asking.pairs
     elif rows is None:
-        trail.pairs[asking.order] += asking.pairs
+        pairs[asking.order] += asking.pairs
     else:
-        np.add.at(trail.pairs, rows[asking.order], asking.pairs)
+        np.add.at(pairs, rows[asking.order], asking.pairs)
