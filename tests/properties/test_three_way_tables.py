@@ -115,7 +115,7 @@ def test_packs_are_masked_and_come_back(case, packing):
     home = Biclique(((0,), (0,), (0,)))
     slightly = Biclique(((0, 1),) * 3, ((9.0, 1.0),) * 3)
     tables = tables_of(case.spec, program, [(2, home), (2, slightly), (2, slightly), (2, home), (2, slightly)])
-    stream = [plain(n * 40, 40) for n in range(5)]
+    stream = [plain(n * 30, 30) for n in range(5)]
     masked = 0
     with start(case, tables) as join:
         found: Counter = Counter()
