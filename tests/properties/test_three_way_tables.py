@@ -1,4 +1,4 @@
-"""Tables that change under joins of three sides: packs, pairs and copies move, are masked and leave; nothing is lost."""
+"""Tables that change under joins of three sides: packs, pairs and copies move, are masked, and leave; none is lost."""
 
 from __future__ import annotations
 

@@ -108,9 +108,9 @@ def cases(
     if form == "apart":
         conjuncts.append(draw(st.sampled_from(["{0}.a + {1}.b = {2}.a", "{0}.v + {1}.v <> {2}.v"])).format(*ends, m))
     elif draw(st.integers(0, 2)) == 0:
-        conjuncts.append("{0}.v + {1}.v <> {2}.v".format(*order))
+        conjuncts.append("{}.v + {}.v <> {}.v".format(*order))
     if draw(st.integers(0, 3)) == 0:
-        conjuncts.append("{0}.v <> {1}.v".format(*order))
+        conjuncts.append("{}.v <> {}.v".format(*order))
     if draw(st.integers(0, 4)) == 0:
         conjuncts.append(f"{order[0]}.a < 3")
     way = draw(st.sampled_from(times))
@@ -118,7 +118,9 @@ def cases(
     if way == "bounds":
         conjuncts += draw(bounds(names, 1))
     if way == "window":
-        options["window"] = draw(st.sampled_from([evenjoin.tumbling(4), evenjoin.sliding(6, 3), evenjoin.sliding(5, 3)]))
+        options["window"] = draw(
+            st.sampled_from([evenjoin.tumbling(4), evenjoin.sliding(6, 3), evenjoin.sliding(5, 3)])
+        )
         conjuncts += draw(bounds(names, 0))
     select = [f"{name}.id AS {name}" for name in names] + ["window.start AS w" if way == "window" else f"{m}.ts AS w"]
     return Case(names, " AND ".join(draw(st.permutations(conjuncts))), {**options, "select": select})
@@ -129,7 +131,11 @@ def bounds(draw: Any, names: str, least: int) -> list[str]:
     """Bounds on the event times of some pairs of sides, some of them open on one side."""
     pairs = [(x, y) for n, x in enumerate(names) for y in names[n + 1 :]]
     chosen = draw(st.lists(st.sampled_from(pairs), min_size=least, max_size=3, unique=True))
-    texts = ("{y}.ts BETWEEN {x}.ts - {low} AND {x}.ts + {high}", "{y}.ts <= {x}.ts + {high}", "{y}.ts > {x}.ts - {low}")
+    texts = (
+        "{y}.ts BETWEEN {x}.ts - {low} AND {x}.ts + {high}",
+        "{y}.ts <= {x}.ts + {high}",
+        "{y}.ts > {x}.ts - {low}",
+    )
     far = st.integers(0, 5)
     return [draw(st.sampled_from(texts)).format(x=x, y=y, low=draw(far), high=draw(far)) for x, y in chosen]
 
@@ -150,7 +156,9 @@ def rows_of(numbers: Sequence[int]) -> pa.Table:
 
 
 @st.composite
-def streams(draw: Any, names: str, most: int = 14, batches: int = 5, in_time: bool = False) -> list[dict[str, pa.Table]]:
+def streams(
+    draw: Any, names: str, most: int = 14, batches: int = 5, in_time: bool = False
+) -> list[dict[str, pa.Table]]:
     """Batches of rows of each side, cut at places of its own. A side may have nothing in a batch. `in_time`: rows come
     roughly by their event times."""
     count = draw(st.integers(1, batches))
