@@ -60,11 +60,11 @@ class _Run:
 
     def batch(self, sides: set[int]) -> None:
         sent: dict[int, Counter[Row]] = {side: Counter([frozenset({side})]) for side in sides}
-        for hop in range(self._program.hops):
-            for store in self._program.entering(hop):
-                if self._program.stores[store].hop == hop:
+        for number, hop in enumerate(self._program.hops):
+            for store in hop.entering:
+                if self._program.stores[store].hop == number:
                     self._new[store] += sent.get(store, Counter())
-            for path in sorted(self._program.paths_at(hop), key=lambda path: self._latest(path.source)):
+            for path in sorted(hop.paths, key=lambda path: self._latest(path.source)):
                 self._follow(path, sent)
         self._old = [old + new for old, new in zip(self._old, self._new, strict=True)]
         self._new = [Counter() for _ in self._old]
