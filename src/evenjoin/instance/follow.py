@@ -97,7 +97,7 @@ class Counts:
 
     def sent(self, store: int, rows: pa.RecordBatch, lines: int) -> None:
         before = self.messages.get(store, (0, 0))
-        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.get_total_buffer_size()
+        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.nbytes
         self.lines = (self.lines + lines) % 2**64
 
 
