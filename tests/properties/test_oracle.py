@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streams import rows
 
 from cases.harness import CASES
 from oracle import Windows, answer, in_duckdb
-from streams import rows
 
 
 def near(a, b, most):
@@ -111,7 +111,10 @@ def test_our_sql_as_duckdb_reads_it(ours, duckdbs):
     assert in_duckdb(ours) == duckdbs
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.get("third") and case["how"] == "inner"], ids=lambda case: case["name"])
+INNER = [case for case in CASES if case.get("third") and case["how"] == "inner"]
+
+
+@pytest.mark.parametrize("case", INNER, ids=lambda case: case["name"])
 def test_published_cases(case):
     """Flink's and Materialize's own expectations of three-way inner joins."""
     data = {alias: pa.Table.from_pylist(case[side]) for alias, side in (("l", "left"), ("r", "right"), ("t", "third"))}

@@ -135,7 +135,11 @@ JOINS = (
     _of_all("social", Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", 9_000),
     _of_all("social-all", Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", 16_000),
     _of_a_minute(
-        "stock", Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", 40_000, (("a.cents", "b.cents", 1),)
+        "stock",
+        Ticks(),
+        f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol",
+        40_000,
+        (("a.cents", "b.cents", 1),),
     ),
     _of_a_minute("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000, (("a.code", "b.code", 20),)),
     _of_a_minute(

@@ -16,9 +16,12 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
     """The workload of that name, in its own size or another."""
     if name.partition("(")[0] in trijoin.NAMES:
         return trijoin.workload(name, size)
-    for module in (tpch, bands, three_keys):
-        if name in module.NAMES:
-            return module.workload(name, size)
+    if name in tpch.NAMES:
+        return tpch.workload(name, size)
+    if name in bands.NAMES:
+        return bands.workload(name, size)
+    if name in three_keys.NAMES:
+        return three_keys.workload(name, size)
     try:
         return skewed.workload(name, size)
     except SpecError:

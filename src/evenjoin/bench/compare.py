@@ -240,7 +240,9 @@ def options_of(plan: Plan, strategy: str) -> JoinOptions:
     capacity = plan.workload.capacity
     if capacity is None:
         return JoinOptions(track=track)
-    scaling = Scaling(capacity, min_instances=fewest(plan.workload, strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0)
+    scaling = Scaling(
+        capacity, min_instances=fewest(plan.workload, strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0
+    )
     return JoinOptions(Guards(cooldown=0), scaling, track)
 
 
@@ -254,6 +256,7 @@ def fewest(workload: JoinWorkload, strategy: str) -> int:
         return instances
     return MOST
 
+
 def first_table(
     workload: JoinWorkload, strategy: str, instances: int, layout: Layout = "shared"
 ) -> RoutingTable:  # fmt: skip
@@ -263,7 +266,6 @@ def first_table(
     if for_join is not None:
         found = for_join(workload.spec())
     return found.initial(instances, len(workload.aliases), layout)
-
 
 
 def _best(

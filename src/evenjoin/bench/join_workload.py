@@ -1,8 +1,8 @@
 """A join workload: two or more streams in batches, and the join that is asked of them, as one value.
 
 What a strategy is compared on (``evenjoin compare``) is such a value; the modules that make them are ``skewed`` (hot
-keys), ``bands`` (nearness and changing volumes), ``tpch`` (the benchmark's tables), ``trijoin`` and ``three_keys`` (three
-sides); their names are in ``catalog``.
+keys), ``bands`` (nearness and changing volumes), ``tpch`` (the benchmark's tables), ``trijoin`` and ``three_keys``
+(three sides). Their names are in ``catalog``.
 
 Invariant: the same value gives the same files.
 """
@@ -92,8 +92,10 @@ class JoinWorkload:
     def spec(self) -> JoinSpec:
         """The join as the engine reads it. Makes the first batch of every side, for its schema."""
         schemas = {alias: next(self.streams.side(number)).schema for number, alias in enumerate(self.aliases)}
-        times = {"event_time": self.event_time, "watermark": self.watermark} if self.event_time else {}
-        return build_spec(schemas, self.condition, select=list(self.select), **times)
+        watermark = self.watermark if self.event_time else None
+        return build_spec(
+            schemas, self.condition, event_time=self.event_time, watermark=watermark, select=list(self.select)
+        )
 
     def write(self, folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
         """One parquet file per side and batch below ``folder``; returns each side's folder. ``tick`` after each."""

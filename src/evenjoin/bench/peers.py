@@ -16,7 +16,7 @@ one side's buckets of BUCKETS times the band, the other's rows once for each buc
 the bucket and filtered by the condition, on the HDFS-backed store. A side that is near to several columns of the sides
 before it (the last one of a cyclic join) gets a bucket for each, which sorts out most pairs before they are looked at.
 The other way, ``foreachBatch`` with batch joins against the window's parquet files, is not taken: Spark's batch join of
-a band is a nested loop, so it needs the same buckets, and besides them code of its own for state, late rows and replays.
+a band is a nested loop, so it needs the same buckets, and besides them its own code for state, late rows and replays.
 
 DuckDB reads all files at once and joins them as a batch: the oracle for the number of results, and the physical limit.
 """

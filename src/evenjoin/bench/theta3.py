@@ -6,7 +6,7 @@
 
     batch ms        median batch after the first two                             TriJoin Fig. 10, 12, 14, 20, 21
     rows/s          input rows over the time of all batches                      Fig. 11, 13, 15
-    hubs, members   packs (or pairs, or tuples) whose hub was compared, and members compared for a condition of their own
+    hubs, members   packs (or pairs) whose hub was compared, and members compared for a condition of their own
     packs           intermediate results generated                               Fig. 18, 19
     sent MB         what dispatch and hops sent to the instances
     stored          tuples and packs alive after the last batch, copies too; and their bytes on disk
@@ -179,7 +179,8 @@ def measured(
                     with console.status(cell(f"{workload.name}: {strategy} on {instances}")):
                         runs = [_run(workload, job, folder, expected) for _ in range(repeat)]
                 except JobError as error:
-                    console.print(Text(visible(f"{workload.name}: {strategy} on {instances} did not run: {error}", keep="\n")))
+                    text = f"{workload.name}: {strategy} on {instances} did not run: {error}"
+                    console.print(Text(visible(text, keep="\n")))
                     continue
                 yield min(runs, key=lambda run: sum(run.outcome.batch_ms))
     finally:

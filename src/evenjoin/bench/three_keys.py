@@ -3,11 +3,11 @@
     common-key     l.k = r.k AND r.k = t.k, zipf 0.4, times at most 2 s apart from side to side
     live-commerce  visits to a live room, products shown there and purchases: the room is common to all, a purchase has
                    its visit's user and its showing's product as well; rooms follow zipf 1       TriJoin, introduction
-    triangle       R(a, b), S(b, c), T(c, a): three different keys, each of two sides             the worst case for trees
+    triangle       R(a, b), S(b, c), T(c, a): three different keys, each of two sides           the worst case for trees
 
 In `live-commerce` a purchase follows a visit of the batch before, and most buy what the room shows at that moment: each
-room shows its products in turn, a new one every SHOW_US. The hottest room has about an eighth of everything, so that the
-pairs of visits and showings are many and the purchases few: what a tree stores in vain.
+room shows its products in turn, a new one every SHOW_US. The hottest room has about an eighth of everything, so there
+are many pairs of visits and showings and few purchases: such pairs are what a tree would store in vain.
 In `triangle` nodes follow zipf 0.8 with the same order for all three keys, so that hot nodes meet.
 
 A batch covers its own span of event time. Invariant: the same value gives the same batches, and any can be made alone.
@@ -153,7 +153,7 @@ def within(side: str, other: str, before_s: int, after_s: int) -> str:
 
 def product_of(room: NDArray[np.int64], ts: pa.Array) -> NDArray[np.int64]:
     """The product that a room shows at a time: its PRODUCTS in turn, not all rooms beginning with the first."""
-    turn = ts.cast(pa.int64()).to_numpy() // SHOW_US
+    turn: NDArray[np.int64] = ts.cast(pa.int64()).to_numpy() // SHOW_US
     return room * PRODUCTS + (turn + room) % PRODUCTS
 
 

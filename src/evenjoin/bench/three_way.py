@@ -7,14 +7,14 @@
 On equal keys Spark's peer is two stream-stream joins one after the other in one query, with watermarks on all three
 inputs and time bounds in both conditions; without an equality it is the same after a rewrite into buckets (``peers``).
 
-Each round runs every system once, from an empty checkpoint, in a process of its own. Who begins alternates. What is told
-is the geometric mean of the rounds' ratios of rows/s, ours over the peer's, and the least and the greatest of them: a
-difference within that spread means nothing. Several peers run beside each other with ``--peer``; the ratio is against
-the better one of each round.
+Each round runs every system once, from an empty checkpoint, in a process of its own. Who begins alternates. What is
+told is the geometric mean of the rounds' ratios of rows/s, ours over the peer's, and the least and the greatest of
+them: a difference within that spread means nothing. There may be several peers (``--peer``); the ratio is against the
+better one of each round.
 
-Every system's files are read back and compared with DuckDB's join of the whole input: the number of rows, and the sum of
-a hash of each row over all its columns, so a row that is missing, wrong or there twice is seen. The command then fails
-(exit code 1). Not here: strategies against each other (``evenjoin compare``, ``theta3``).
+Every system's files are read back and compared with DuckDB's join of the whole input: the number of rows, and the sum
+of a hash of each row over all its columns, so a row that is missing, wrong or there twice is seen. The command then
+fails (exit code 1). Not here: strategies against each other (``evenjoin compare``, ``theta3``).
 """
 
 from __future__ import annotations

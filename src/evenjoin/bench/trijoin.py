@@ -8,8 +8,8 @@ each with times at most `window` batches apart for every two sides that the cond
 settings: ``tri-cyclic(e=3,matches=2.5,window=1,tied=0.1,skew=0)``.
 
 What the paper says of its data: three subsets of 15 million tuples, from DiDi's GPS traces or from the MAWI archive of
-network traffic; six fields S, D, L, I, Int, Str of types string, double, long, int, int, string; about 80 bytes a tuple;
-e is "a small value according to the actual situation". It does not say which attribute became which field, how values
+network traffic; six fields S, D, L, I, Int, Str of types string, double, long, int, int, string; about 80 bytes each; e
+is "a small value according to the actual situation". It does not say which attribute became which field, how values
 are distributed, how many match, nor how long a window is. All of that is chosen here:
 
 * ``tri``: I and Int are whole numbers below `values`, even, or piled up at small values (`skew` below 1 is the power
@@ -21,10 +21,11 @@ are distributed, how many match, nor how long a window is. All of that is chosen
   With independent fields a cycle would close about matches^3 times a window, however many tuples there are. So a share
   `tied` of the tuples has its Int within e of its I, as a place has a longitude that goes with its latitude.
 * ``packets``: I is the source port and Int the destination port, so that `r.int ~ t.i` is a packet and one that may
-  answer it. Of three in ten packets the destination is one of a thousand services (zipf 1), of three in ten the source,
-  of the others neither. Other ports are even above 1024. S and Str are the addresses, heavy-tailed (zipf 1.1 over
-  50,000 hosts); D is the packet's length, 40 to 1,500 bytes and mostly one of the two; the sizes of MAWI's files, and
-  what joins at what rate, are not modelled. `matches`, `tied` and `skew` do not apply.
+  answer it. Three in ten packets go to one of a thousand services (zipf 1), three in ten come from one, three in a
+  hundred have the same service's port on both ends, as time and name servers do, and close the cycles. Other ports are
+  even above 1024. S and Str begin with the addresses, heavy-tailed (zipf 1.1 over 50,000 hosts); D is the packet's
+  length, 40 to 1,500 bytes and mostly one of the two. Flows are not modelled: each packet is drawn by itself.
+  `matches`, `tied` and `skew` do not apply.
 
 L is the tuple's number: with it a result names its tuples. Event time is a seventh column.
 Invariant: the same value gives the same batches, and any batch can be made alone.
@@ -39,6 +40,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenjoin.bench.jobs import Near
@@ -132,12 +134,15 @@ class Packets:
         rng, rows = np.random.default_rng([self.seed, number, batch]), self.rows_per_batch
         services = np.random.default_rng([self.seed, SERVICES]).permutation(1024)[:SERVICES]
         source, target = (rng.integers(1024, PORTS, rows) for _ in range(2))
-        kind = rng.random(rows)  # to a service, from one, neither
+        kind = rng.random(rows)  # to a service, from one, between two of them, none of these
         service = services[draw(zipf_weights(SERVICES, 1.0), rows, rng)]
-        target, source = np.where(kind < 0.3, service, target), np.where(kind > 0.7, service, source)
-        length = np.select([kind % 0.1 < 0.045, kind % 0.1 < 0.08], [40, 1500], rng.integers(41, 1500, rows))
-        addresses = [address_texts(draw(zipf_weights(HOSTS, 1.1), rows, rng)) for _ in range(2)]
-        return table(batch, [addresses[0], length.astype(np.float64), source, target, addresses[1]], rng)
+        target = np.where((kind < 0.3) | (kind > 0.97), service, target)
+        source = np.where(kind > 0.67, service, source)
+        size = rng.random(rows)
+        length = np.select([size < 0.45, size < 0.8], [40, 1500], rng.integers(41, 1500, rows))
+        hosts = [address_texts(draw(zipf_weights(HOSTS, 1.1), rows, rng)) for _ in range(2)]
+        checked = pc.binary_join_element_wise(hosts[1], hex_texts(rng, rows, 8), " ")
+        return table(batch, [hosts[0], length.astype(np.float64), source, target, checked], rng)
 
 
 def workload(name: str, size: Size = OWN) -> JoinWorkload:
@@ -162,7 +167,7 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
 def read_settings(name: str) -> tuple[str, Density]:
     """A workload's name without its settings, and these."""
     found = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
-    known = {field.name: type(field.default) for field in fields(Density)}
+    known: dict[str, type[float]] = {field.name: type(getattr(Density(), field.name)) for field in fields(Density)}
     given: dict[str, Any] = {}
     for part in filter(None, (found[2] or "").split(",") if found else ()):
         setting, _, value = (text.strip() for text in part.partition("="))

@@ -36,6 +36,7 @@ sides, and settings too: 'tri-chain(e=5,matches=8)'."""
 STRATEGIES = f"""Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity, or {THETA} where three
 sides share no key."""
 
+
 @click.command(epilog=EPILOG)
 @click.argument("name", metavar="WORKLOAD")
 @click.option("--strategies", help=STRATEGIES)
