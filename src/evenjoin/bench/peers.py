@@ -24,6 +24,7 @@ DuckDB reads all files at once and joins them as a batch: the oracle for the num
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,7 +70,7 @@ def run_spark(job: Job) -> Outcome:
     partitions = {"spark.sql.shuffle.partitions": str(job.instances)}
     spark = open_session(job.cores, {**partitions, **PROVIDERS[job.system], **job.settings})
     sides = {alias: _timed(stream(spark, folder), job) for alias, folder in job.folders.items()}
-    joined = chained(sides, steps_of(job), job.near if job.system == "spark-bucketed" else ()).selectExpr(*job.select)
+    joined = chained(sides, job)
     clock = Clock()
     query = sunk(joined.writeStream, job).trigger(availableNow=True).start()
     query.awaitTermination()
@@ -87,19 +88,26 @@ def steps_of(job: Job) -> tuple[str, ...]:
     return job.steps or (job.condition,)
 
 
-def chained(sides: Mapping[str, DataFrame], steps: Sequence[str], near: Sequence[Near] = ()) -> DataFrame:
-    """One two-way join after the other, in the order of the sides; on buckets of what is near, if that is given."""
+def chained(sides: Mapping[str, DataFrame], job: Job) -> DataFrame:
+    """The job's columns of one two-way join after the other, in the order of the sides. The rewrite joins on buckets of
+    what is near. Spark refuses pairs with two event times, so only the side that was joined last keeps its own."""
     from pyspark.sql import functions as F
 
+    near = job.near if job.system == "spark-bucketed" else ()
     (first, joined), *others = sides.items()
-    joined = joined.alias(first)
-    for (alias, frame), step in zip(others, steps, strict=True):
-        known = [(theirs, mine, size) for theirs, mine, size in near if mine.startswith(f"{alias}.")]
-        for number, (theirs, mine, size) in enumerate(known):
-            frame = bucketed(frame, mine.partition(".")[2], size, f"_bucket{number}")
-            step += f" AND floor({theirs} / {bucket_width(size)}) = {alias}._bucket{number}"
+    joined, aliases = joined.alias(first), list(sides)
+    texts = [*steps_of(job), *job.select]
+    for number, (alias, frame) in enumerate(others):
+        step = texts[number]
+        for bucket, (theirs, mine, size) in enumerate(n for n in near if n[1].startswith(f"{alias}.")):
+            frame = bucketed(frame, mine.partition(".")[2], size, f"_bucket{bucket}")
+            step += f" AND floor({theirs} / {bucket_width(size)}) = {alias}._bucket{bucket}"
         joined = joined.join(frame.alias(alias), F.expr(step))
-    return joined
+        if job.event_time and number + 1 < len(others):
+            time, plain = f"{aliases[number]}.{job.event_time}", f"_{aliases[number]}_time"
+            joined = joined.withColumn(plain, F.expr(f"timestamp_micros(unix_micros({time}))"))
+            texts = [re.sub(rf"\b{re.escape(time)}\b", plain, text) for text in texts]
+    return joined.selectExpr(*texts[len(others) :])
 
 
 def bucketed(frame: DataFrame, column: str, size: int, name: str) -> DataFrame:
