@@ -12,9 +12,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from chaos import engine
+from chaos import chains, engine
+from chaos.chain import draw_chain
+from chaos.disturbance import RivalAccepted
 from chaos.holder import second
 from chaos.holds import Book, Hold, at_once
+from chaos.report import Report
 from evenjoin.errors import CheckpointInUseError
 
 ATTEMPTS = 200
@@ -74,6 +77,45 @@ def test_a_lock_that_is_lost_while_held_is_seen(tmp_path):
     with holder("embedded", tmp_path, "unlinked"):
         attempts(tmp_path, 0.01, count=40)
     assert at_once(Book(tmp_path / "holds").holds())
+
+
+def chain_of(folder):
+    return chains.Run(Report(), draw_chain(300000, frozenset()), 300000, folder, [])
+
+
+def test_a_chain_tells_whom_it_let_in(tmp_path):
+    """A second driver of a chain, here against an embedded first process with another join: it is refused, or it gets
+    in while the first holds nothing, and sees that the checkpoint is of another join."""
+    chain = chain_of(tmp_path)
+    with holder("embedded", tmp_path) as process:
+        for _ in range(40):
+            chain.rival(process)
+    assert set(chain.report.tally) == {
+        ("second driver on Spark", "refused"), ("second driver on Spark", "stopped by CheckpointMismatchError")
+    }  # fmt: skip
+
+
+def test_a_second_driver_beside_a_holder_is_a_finding(tmp_path):
+    """The chain ends there if the lock is lost while the first process holds it."""
+    chain = chain_of(tmp_path)
+
+    def come_often(process):
+        for _ in range(200):
+            chain.rival(process)
+
+    with holder("embedded", tmp_path, "unlinked") as process, pytest.raises(RivalAccepted, match=f"{process.pid} held"):
+        come_often(process)
+
+
+def test_a_start_that_is_tried_again_has_not_started_yet(tmp_path, monkeypatch):
+    """The mark of the try before is gone. With it the second driver came while Python was still being loaded, found
+    the checkpoint free, and was counted as let in by a living process."""
+    chain = chain_of(tmp_path)
+    chain.started(3).touch()
+    command, popen = [sys.executable, "-c", ""], subprocess.Popen
+    monkeypatch.setattr(chains.subprocess, "Popen", lambda given, **more: popen(command, **more))
+    monkeypatch.setattr(chain, "watch", lambda child, number: child.wait() or chain.started(number).exists())
+    assert chain.start(3) is False
 
 
 def test_holds_that_touch_do_not_overlap():
