@@ -260,7 +260,8 @@ def _topologies(sides: int, instances: int) -> Any:
             columns = draw(st.integers(1, instances // rows))
             cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
             cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
-            return draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            made: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            return made
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)
