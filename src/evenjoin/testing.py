@@ -265,8 +265,10 @@ def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
         if sides == 2 and draw(st.booleans()):
             rows = draw(st.integers(1, instances))
             columns = draw(st.integers(1, instances // rows))
-            cells = draw(st.permutations(range(instances)))[: rows * columns]
-            return Grid(rows, columns, tuple(cells))
+            cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
+            cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
+            either: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            return either
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)

@@ -30,7 +30,7 @@ from evenjoin.load.receipt import CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.state.tuples import Tuples
+from evenjoin.state.tuples import Tuples, TupleSchema
 
 LABEL = 64
 """Characters of a key's name in receipts and commits, at most."""
@@ -58,12 +58,16 @@ class Tally:
 
 
 def kept(here: Here) -> list[list[Kept]]:
-    """The old runs of each store on this instance, for counting what is stored."""
+    """The old runs of each side on this instance, for counting what is stored. A side is counted at the hop at which
+    it enters."""
     work, out = here.work, []
-    for store in range(len(work.program.stores)):
-        runs = []
-        for run in work.runs.get((here.instance, store), ()):
-            tuples = here.segments.read(store, run)
+    for store in range(len(work.spec.sides)):
+        runs: list[Kept] = []
+        schema = work.schemas[store]
+        assert isinstance(schema, TupleSchema)
+        entered = work.program.stores[store].hop == here.hop
+        for run in work.runs.get((here.instance, store), ()) if entered else ():
+            tuples = here.segments.read(schema, run)
             find = partial(work.alive, here.instance, store, run, tuples)
             living = here.segments.known(run, "alive", "", find)
             count = partial(_count_alive, work.table, tuples, living)
@@ -115,9 +119,10 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     has one tuple only). Of the candidates of all sides the heaviest are taken.
 
     A redacted key is named by its code, which is salted or a hash. Where codes are values, because they are compared by
-    order, no redacted key is reported.
+    order, no redacted key is reported. Of three sides or more without a common key none is: a code of one side says
+    nothing about those of another.
     """
-    if names == "redacted" and tally.spec.ordered_codes:
+    if (names == "redacted" and tally.spec.ordered_codes) or (len(tally.stored) > 2 and not tally.spec.equal_codes):
         return ()
     named: dict[int, tuple[int, Tuples, int]] = {}
     for side, tuples in [*enumerate(tally.stored), *enumerate(tally.probing)]:
@@ -174,7 +179,7 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
     values: list[list[Any]]
     types, codec = spec.sides[side].index.types, tuples.schema.codec
     if not codec.exact:
-        values = [_texts(column) for column in key_values(spec, side, tuples, rows)]
+        values = [_texts(column) for column in key_values(spec, side, 0, tuples, rows)]
     else:
         values = [_shown(codec.ordered(tuples.codes[rows]), types[0] if types else pa.int64())]
     labels = [", ".join(map(str, key)) for key in zip(*values, strict=True)]

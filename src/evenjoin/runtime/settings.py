@@ -30,7 +30,7 @@ from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
 from evenjoin.strategies.adsp import Adsp
-from evenjoin.strategies.base import Strategy, resolve, strategies
+from evenjoin.strategies.base import Strategy, for_join, resolve, strategies
 from evenjoin.strategies.elastic import Scaling, elastic
 
 DEFAULT_INSTANCES = 2
@@ -240,7 +240,7 @@ def _value(name: str, given: T | None, default: T) -> T:
 def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
-    chosen = resolve(strategy if strategy is not None else "hash" if spec.equal_codes else "random")
+    chosen = for_join(resolve(strategy if strategy is not None else _default(spec)), spec)
     if asked.scaling is not None:
         chosen = elastic(chosen, asked.scaling)
     most = asked.scaling.max_instances if asked.scaling is not None else instances
@@ -260,6 +260,13 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
             f"range of {spec.text}{_use(others)}"
         )
     return chosen
+
+
+def _default(spec: JoinSpec) -> str:
+    """The strategy where none is asked for: by key where all sides share one, else any instance for any tuple."""
+    if spec.equal_codes:
+        return "hash"
+    return "random" if len(spec.sides) == 2 else "hypercube"
 
 
 def _initial_tables(spec: JoinSpec, chosen: Strategy, sizes: Sequence[int], layout: Layout) -> list[RoutingTable]:
@@ -299,7 +306,7 @@ def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:
 def _runs(spec: JoinSpec, strategy: Strategy, instances: int, layout: Layout) -> bool:
     """Whether a strategy can run this join."""
     try:
-        table = strategy.initial(instances, len(spec.sides), layout)
+        table = for_join(strategy, spec).initial(instances, len(spec.sides), layout)
     except SpecError:
         return False
     return suits(spec, table) and keeps_together(spec, table)

@@ -11,6 +11,8 @@ from evenjoin.strategies.hypercube import Hypercube
 from evenjoin.strategies.lsstream import LsStream
 from evenjoin.strategies.readj import Readj
 from evenjoin.strategies.square import Square
+from evenjoin.strategies.tree import Tree
+from evenjoin.strategies.trijoin import TriJoin
 
 __all__ = [
     "DJB",
@@ -25,6 +27,8 @@ __all__ = [
     "Readj",
     "Square",
     "Strategy",
+    "Tree",
+    "TriJoin",
     "resolve",
     "strategies",
 ]
