@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evenjoin.instance.program import program_of
+from evenjoin.instance.program import store_schemas
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.state.tuples import tuple_schemas
 
@@ -21,4 +22,5 @@ def work_of(spec, table, runs=(), **more) -> Work:
         "pair_limit": 1 << 17,
         **more,
     }
-    return Work(spec=spec, program=program, schemas=tuple_schemas(spec), table=table, runs=dict(runs), **values)
+    schemas = store_schemas(spec, program, tuple_schemas(spec))
+    return Work(spec=spec, program=program, schemas=schemas, table=table, runs=dict(runs), **values)

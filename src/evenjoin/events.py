@@ -132,6 +132,12 @@ class Progress:
     results         found in the batch
     late, ahead     by side: rows of the batch that were late, and that were set aside as too far ahead in time
     stored          by side: stored tuples after the batch
+    messages        by side: tuples sent to instances, each copy counted
+    sent_bytes      by side: the bytes of these
+    packs           intermediate results: packs made in the batch, pairs in them, and packs and pairs alive after it
+    packs_sent      messages with packs that went on to a second hop
+    hubs, members   packs whose hub was compared, and members compared one by one
+    waited_ms       how long the instances of a second hop waited for the first, at most
     imbalance       by busy time: the busiest instance over the mean
     duration_ms     how long the batch took
     """
@@ -145,6 +151,13 @@ class Progress:
     duration_ms: float
     total: Totals
     ahead: tuple[int, ...] = ()
+    messages: tuple[int, ...] = ()
+    sent_bytes: tuple[int, ...] = ()
+    packs: tuple[int, int, int, int] = (0, 0, 0, 0)
+    packs_sent: int = 0
+    hubs: int = 0
+    members: int = 0
+    waited_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {**_written(self), "total": self.total.to_json()}

@@ -1,6 +1,6 @@
 """For testing joins: a brute-force oracle, streams with crashes in them, and Hypothesis strategies.
 
-* `brute_force` evaluates the whole condition on the whole cross product of two sides. It shares the reader and the
+* `brute_force` evaluates the whole condition on the whole cross product of all sides. It shares the reader and the
   evaluation of SQL with the engine, but none of its classification of conjuncts, placement, state or probing. It knows
   no watermark: late rows are in its answer.
 * `run_stream` runs batches with `Crash`es between them. A crash says: die at this step of the next batch, start again
@@ -14,11 +14,13 @@ Not for production use; `import evenjoin` does not load it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -28,9 +30,10 @@ import pyarrow.compute as pc
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.cube import Dim
 from evenjoin.placement.ranges import Ranges, Reach
-from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
+from evenjoin.placement.table import Buckets, Keys, Meeting, Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Cube, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Hooks as Hooks
 from evenjoin.spec import JoinSpec, Scope, parse
@@ -41,53 +44,52 @@ from evenjoin.strategies.base import Static
 Rows = Counter[tuple[Any, ...]]
 
 
+_CHUNK = 2**18
+"""How many combinations `brute_force` looks at at a time."""
+
+
 def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = None) -> Rows:
-    """The results of the join over the whole input, as a multiset of rows. Every pair of rows is looked at."""
-    aliases = [side.alias for side in spec.sides]
-    scope = Scope({a: data[a].schema for a in aliases}, None)
-    left, right = (data[a].num_rows for a in aliases)
-    rows = {aliases[0]: np.repeat(np.arange(left), right), aliases[1]: np.tile(np.arange(right), left)}
-    columns = {
-        f"{a}.{name}": data[a][name].combine_chunks().take(pa.array(rows[a]))
-        for a in aliases
-        for name in data[a].schema.names
-    }
-    verdict = parse(on or spec.text, scope).evaluate(columns, left * right)
-    keep = np.asarray(pc.fill_null(verdict, False))
-    pairs = np.flatnonzero(keep)
-    starts = None
-    if spec.window is not None:
-        pairs, starts = _shared_windows(spec, columns, pairs)
-    kept = {name: column.take(pa.array(pairs)) for name, column in columns.items()}
-    if starts is not None and spec.window is not None:
-        from evenjoin.instance.emit import as_time
-
-        type_ = data[aliases[0]].schema.field(spec.sides[0].event_time).type
-        kept |= {"window.start": as_time(starts, type_), "window.end": as_time(starts + spec.window[0], type_)}
-    out = [output.expr.evaluate(kept, len(pairs)) for output in spec.select]
-    return multiset(pa.Table.from_arrays(out, names=[output.name for output in spec.select]))
+    """The results of the join over the whole input, as a multiset of rows. Every combination of rows is looked at."""
+    schemas = {side.alias: data[side.alias].schema for side in spec.sides}
+    type_ = None if spec.window is None else schemas[spec.sides[0].alias].field(spec.sides[0].event_time).type
+    condition = parse(on or spec.text, Scope(schemas, type_))
+    counts = [data[alias].num_rows for alias in schemas]
+    total = math.prod(counts)
+    found: Rows = Counter()
+    for start in range(0, total, _CHUNK):
+        rows = np.unravel_index(np.arange(start, min(start + _CHUNK, total)), counts)
+        columns = {
+            f"{alias}.{name}": data[alias][name].combine_chunks().take(pa.array(picked))
+            for alias, picked in zip(schemas, rows, strict=True)
+            for name in schemas[alias].names
+        }
+        count = len(rows[0])
+        if spec.window is not None:
+            columns, count = _windowed(spec, columns, count, type_)
+        keep = pc.fill_null(condition.evaluate(columns, count), False)
+        kept = {name: column.filter(keep) for name, column in columns.items()}
+        out = [output.expr.evaluate(kept, pc.sum(keep).as_py() or 0) for output in spec.select]
+        found += multiset(pa.Table.from_arrays(out, names=[output.name for output in spec.select]))
+    return found
 
 
-def _shared_windows(spec: JoinSpec, columns: Mapping[str, pa.Array], pairs: Any) -> tuple[Any, Any]:
-    """Each pair once for each window that holds both of its tuples, and the start of that window."""
+def _windowed(
+    spec: JoinSpec, columns: Mapping[str, pa.Array], count: int, type_: pa.DataType
+) -> tuple[dict[str, pa.Array], int]:
+    """Each combination once for each window that holds all of its tuples, with the bounds of that window."""
+    from evenjoin.instance.emit import as_time
+
     assert spec.window is not None
     size, slide = spec.window
-    times = []
-    for side in spec.sides:
-        assert side.order is not None
-        times.append(side.order.evaluate(columns, len(next(iter(columns.values())))))
-    again, starts = [], []
-    for pair in pairs.tolist():
-        one, two = times[0][pair].as_py(), times[1][pair].as_py()
-        if one is None or two is None:
-            continue
-        start = (max(one, two) - size) // slide * slide
-        while start <= min(one, two):
-            if start + size > max(one, two):
-                again.append(pair)
-                starts.append(start)
-            start += slide
-    return np.array(again, np.int64), np.array(starts, np.int64)
+    times = [side.order.evaluate(columns, count) for side in spec.sides if side.order is not None]
+    timed = np.flatnonzero(np.logical_and.reduce([np.asarray(time.is_valid()) for time in times]))
+    known = np.stack([np.asarray(time.take(pa.array(timed)), dtype=np.int64) for time in times])
+    last, before = known.min(axis=0) // slide, (known.max(axis=0) - size) // slide
+    shared = np.maximum(last - before, 0)
+    again = np.repeat(np.arange(len(timed)), shared)
+    starts = (last[again] - (np.arange(len(again)) - np.repeat(np.cumsum(shared) - shared, shared))) * slide
+    out = {name: column.take(pa.array(timed[again])) for name, column in columns.items()}
+    return out | {"window.start": as_time(starts, type_), "window.end": as_time(starts + size, type_)}, len(again)
 
 
 def multiset(table: pa.Table) -> Rows:
@@ -167,20 +169,23 @@ def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
 
 
 @cache
-def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any") -> Any:
+def routing_tables(
+    sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any", meeting: Meeting = "pairs"
+) -> Any:
     """A Hypothesis strategy for valid tables: any mixture of buckets, keys and topologies, or one region for all
-    tuples."""
+    tuples. What must meet in them is `meeting`; three and more sides with a common key need "together"."""
     from hypothesis import strategies as st
 
     @st.composite
     def tables(draw: Any) -> RoutingTable:
         instances = draw(st.integers(1, max_instances))
         buckets = draw(st.integers(1, 6)) if regions == "any" else 1
-        drawn = [Region(Buckets((b,)), draw(_topologies(sides, instances))) for b in range(buckets)]
+        drawn = [Region(Buckets((b,)), draw(_topologies(sides, instances, meeting))) for b in range(buckets)]
         if regions == "any":
             codes = draw(st.lists(st.integers(0, 8), unique=True, max_size=4))
-            drawn += [Region(Keys((c,)), draw(_topologies(sides, instances))) for c in codes]
-        return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(drawn), "drawn"))
+            drawn += [Region(Keys((c,)), draw(_topologies(sides, instances, meeting))) for c in codes]
+        version = draw(st.integers(0, 9))
+        return check(RoutingTable(version, instances, sides, buckets, tuple(drawn), "drawn", meeting=meeting))
 
     return tables()
 
@@ -247,18 +252,23 @@ def _grids(first: int) -> Any:
 
 
 @cache  # making a composite strategy is dear, and these are made inside others
-def _topologies(sides: int, instances: int) -> Any:
+def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
     from hypothesis import strategies as st
 
     units = st.lists(st.integers(0, instances - 1), min_size=1, max_size=instances, unique=True).map(tuple)
 
     @st.composite
     def topologies(draw: Any) -> Topology:
+        if meeting == "together":
+            whole: Topology = draw(_u_cubes(sides, instances))
+            return whole
         if sides == 2 and draw(st.booleans()):
             rows = draw(st.integers(1, instances))
             columns = draw(st.integers(1, instances // rows))
-            cells = draw(st.permutations(range(instances)))[: rows * columns]
-            return Grid(rows, columns, tuple(cells))
+            cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
+            cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
+            either: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            return either
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)
@@ -266,6 +276,25 @@ def _topologies(sides: int, instances: int) -> Any:
         return Biclique(chosen, weights)
 
     return topologies()
+
+
+@cache
+def _u_cubes(sides: int, instances: int) -> Any:
+    """A Hypothesis strategy for topologies that have all sides together: one unit, or a cube that divides sides."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def cubes(draw: Any) -> Topology:
+        cells = tuple(draw(st.permutations(range(instances))))
+        dims: list[Dim] = []
+        for owner in draw(st.permutations(range(sides)))[: draw(st.integers(0, 2))]:
+            left = instances // prod(dim.size for dim in dims)
+            dims.append(Dim("u", draw(st.integers(1, left)), owner))
+        if not dims:
+            return Biclique((cells[:1],) * sides)
+        return Cube(tuple(dims), cells[: prod(dim.size for dim in dims)])
+
+    return cubes()
 
 
 @dataclass(frozen=True, slots=True)

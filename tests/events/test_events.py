@@ -57,7 +57,8 @@ def test_the_documents_keep_their_keys() -> None:
     }  # fmt: skip
     assert Progress(3, 95, 7, (1, 0), 1.5, (5, 6), 2.5, Totals()).to_json() == {
         "batch": 3, "watermark": 95, "results": 7, "late": [1, 0], "imbalance": 1.5, "stored": [5, 6],
-        "duration_ms": 2.5, "ahead": [],
+        "duration_ms": 2.5, "ahead": [], "messages": [], "sent_bytes": [], "packs": [0, 0, 0, 0], "packs_sent": 0,
+        "hubs": 0, "members": 0, "waited_ms": 0.0,
         "total": {"results": 0, "rows": [], "late": [], "unmatchable": [], "expired": 0, "ahead": []},
     }  # fmt: skip
 

@@ -53,7 +53,7 @@ class Alone:
     def stream(self, data, attempt="a", **more):
         """The results of a batch, still to be taken."""
         work = self.work(**more)
-        segments = Segments(self.folder, tuple_schemas(self.spec))
+        segments = Segments(self.folder)
         return join_batch(work, self.instance, self.arrivals(data, work), self.folder, segments, attempt)
 
     def batch(self, data, **more):

@@ -28,7 +28,7 @@ def join(keys):
     for side in (0, 1):
         data = pa.RecordBatch.from_arrays([keys, pa.array(range(len(keys)))], names=["k", "v"])
         arrivals.tuples[side] = [piece for _, piece, _ in Dispatcher(work, None).dispatch(side, data).pieces]
-    results = list(join_batch(work, 0, arrivals, alone.folder, Segments(alone.folder, tuple_schemas(spec)), "a"))
+    results = list(join_batch(work, 0, arrivals, alone.folder, Segments(alone.folder), "a"))
     return sum(batch.num_rows for batch in results), {key.name for key in alone.receipts()[0].heavy}
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import pyarrow as pa
 import pytest
 
 from evenjoin.errors import SpecError
-from evenjoin.instance.program import Path, Program, Step, Store, direct, program_of
+from evenjoin.instance.program import Path, Program, Step, Store
+from evenjoin.instance.programs import direct, program_of
+from evenjoin.instance.spreads import prove, results, spreads
 from evenjoin.spec import build_spec
 from evenjoin.spec.graph import Edge
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 
 
-def edge(a, b, drive="equal"):
-    return Edge((a, b), drive, (0, 0), None, None, None, None)
+def edge(a, b, drive="equal", index=(0, 0), low=None):
+    return Edge((a, b), drive, index, None, low, None, None)
 
 
 def joined(sides, *edges):
@@ -27,27 +28,7 @@ def joined(sides, *edges):
     return direct(replace(spec, sides=tuple(replace(side, alias=f"s{n}") for n in range(sides)), edges=edges))
 
 
-def spreads(sides):
-    """Every way to put one tuple a side into consecutive batches: 3 for two sides, 13 for three, 75 for four."""
-    return [when for when in product(range(sides), repeat=sides) if set(when) == set(range(max(when) + 1))]
-
-
-def results(program, when):
-    """How often one tuple a side, all matching, is found by the order rule; `when` are their batches."""
-    count = 0
-    for path in program.paths:
-        (mine,) = program.stores[path.source].covers
-        seen = []
-        for step in path.steps:
-            (side,) = program.stores[step.store].covers
-            older = when[side] < when[mine]
-            earlier = program.stores[step.store].latest < program.stores[path.source].latest
-            seen.append(older or (when[side] == when[mine] and earlier))
-        count += all(seen)
-    return count
-
-
-TRIANGLE = (edge(0, 1), edge(1, 2), edge(0, 2))
+TRIANGLE = (edge(0, 1), edge(1, 2), edge(0, 2, index=(1, 1)))
 CHAIN = (edge(0, 1), edge(1, 2))
 STAR = (edge(0, 3), edge(1, 3), edge(2, 3))
 PROGRAMS = [(2, (edge(0, 1),)), (3, TRIANGLE), (3, CHAIN), (4, STAR), (4, (*TRIANGLE, edge(2, 3)))]
@@ -67,6 +48,8 @@ def test_the_check_tells_a_wrong_order_from_a_right_one():
     same = tuple(Store(store.covers, store.group, 0, None) for store in program.stores)
     wrong = Program(program.order, same, program.paths, "pairs")
     assert [results(wrong, when) for when in spreads(2)] == [0, 1, 1]
+    with pytest.raises(SpecError, match="side 0 in batch 0, side 1 in batch 0 give 0 results, not one"):
+        prove(wrong)
 
 
 @pytest.mark.parametrize(("sides", "edges"), PROGRAMS, ids=["two", "triangle", "chain", "star of four", "kite"])
@@ -82,6 +65,20 @@ def test_a_path_probes_every_other_side_once_and_checks_every_edge(sides, edges)
                 used.append(tuple(sorted((view.side, view.other))))
             found.add(step.store)
         assert sorted(used) == sorted(e.sides for e in edges)
+
+
+def test_with_a_common_key_only_the_rest_of_an_edge_is_checked():
+    """That the keys of the last two are equal follows from the edges that were taken; their times do not."""
+    path = joined(3, edge(0, 1, low=5), edge(0, 2, low=5), edge(1, 2, low=5)).paths[0]
+    assert [step.checks for step in path.steps] == [(), (replace(edge(1, 2, low=5).seen_from(1), drive="none"),)]
+    path = joined(3, edge(0, 1, low=5), edge(0, 2, low=5), edge(1, 2)).paths[0]
+    assert [step.checks for step in path.steps] == [(), ()]
+
+
+def test_of_two_edges_the_one_that_bounds_times_is_followed():
+    """It leaves less to look at."""
+    path = joined(3, edge(0, 1), edge(0, 2, low=5), edge(1, 2)).paths[0]
+    assert [step.store for step in path.steps] == [2, 1]
 
 
 def test_an_equality_is_followed_before_a_range_and_a_range_before_neither():
@@ -104,5 +101,5 @@ def test_two_sides_as_literals():
 
 def test_a_program_that_does_not_exist_is_refused():
     """With the names that do."""
-    with pytest.raises(SpecError, match=r"no program 'tree'.*direct"):
-        program_of(build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k"), "tree")
+    with pytest.raises(SpecError, match=r"no program 'bush'.*direct"):
+        program_of(build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k"), "bush")

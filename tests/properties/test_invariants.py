@@ -163,11 +163,11 @@ def test_4_where_it_says(condition, data, drawn, more):
 def _stored(join, folder, table):
     """(side, id, instance, code, u) of every live stored tuple, with multiplicity."""
     spec = join._spec
-    segments = Segments(folder, tuple_schemas(spec))
+    segments = Segments(folder)
     out: Counter = Counter()
     commit = join._driver.last
     for instance, side, run in commit.manifest:
-        tuples = segments.read(side, run)
+        tuples = segments.read(join._driver.schemas[side], run)
         live = np.ones(len(tuples), bool)
         if run.mask is not None:
             live = stored_here(join._driver.table_named(run.mask), side, tuples.at, instance)

@@ -64,9 +64,9 @@ def test_a_migration_moves_what_diff_says(data, name, layout, more):
 def _entering(join, folder, commit):
     """How many stored tuples the next table stores where the last one did not."""
     old, new = join._driver.table_named(commit.table), join._driver.table_named(commit.next_table)
-    segments, total = Segments(folder, tuple_schemas(join._spec)), 0
+    segments, total = Segments(folder), 0
     for instance, side, run in commit.manifest:
-        tuples = segments.read(side, run)
+        tuples = segments.read(join._driver.schemas[side], run)
         living = tuples
         if run.mask is not None:
             mask = stored_here(join._driver.table_named(run.mask), side, tuples.at, instance)

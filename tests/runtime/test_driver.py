@@ -74,7 +74,7 @@ class Receipts:
                            late_files=late)  # fmt: skip
             tries = self.books[min(self.tries(), len(self.books)) - 1] if self.books else {}
             for number, (got, said) in enumerate(tries.get(i, [(0, 0)])):
-                name = receipt_name(work.start, work.trial, i, got, said, f"{len(self.calls)}x{number}")
+                name = receipt_name(work.start, work.trial, 0, i, (got, said, 0), f"{len(self.calls)}x{number}")
                 self.folder.write(f"receipts/{work.batch}/{name}", made.to_bytes())
 
 

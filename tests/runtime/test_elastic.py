@@ -56,10 +56,10 @@ def expected(parts, on, options):
 def live(join):
     """(side, instance, code, u, id) of every live stored tuple of the last commit."""
     driver = join._driver
-    segments = Segments(driver.folder, tuple_schemas(driver.spec))
+    segments = Segments(driver.folder)
     found = []
     for instance, side, run in driver.last.manifest:
-        tuples = segments.read(side, run)
+        tuples = segments.read(driver.schemas[side], run)
         keep = np.ones(len(tuples), bool)
         if run.mask is not None:
             keep = stored_here(driver.table_named(run.mask), side, tuples.at, instance)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenjoin.spec.band import Band
-from evenjoin.spec.graph import Edge, closure, horizon
+from evenjoin.spec.graph import Edge, closure, tightened
 
 
 def edge(a, b, low, high, **more):
@@ -53,10 +53,16 @@ def test_a_chain_bounds_its_ends():
     """0 <= b - a <= 5 and 0 <= c - b <= 7: c is at most 12 after a, and never before it."""
     d = closure(3, [edge(0, 1, 0, 5), edge(1, 2, 0, 7)])
     assert (d[0][2], d[2][0]) == (12, 0)
-    assert horizon(d, 0, [True] * 3) == 12
-    assert horizon(d, 2, [True] * 3) == 0
-    assert horizon(d, 0, [True, False, True]) is None
-    assert horizon(closure(3, [edge(0, 1, 0, 5), edge(1, 2, 0, None)]), 0, [True] * 3) is None
+
+
+def test_edges_are_tightened_to_what_all_of_them_allow():
+    """An edge without a bound gets the one that follows. Bounds that contradict each other still leave nothing."""
+    chain = [edge(0, 1, 0, 5), edge(0, 2, None, None), edge(1, 2, 0, 7)]
+    assert [(e.low, e.high) for e in tightened(3, chain)] == [(0, 5), (0, 12), (0, 7)]
+    half = [edge(0, 1, 0, None), edge(0, 2, None, 9), edge(1, 2, 2, None)]
+    assert [(e.low, e.high) for e in tightened(3, half)] == [(0, 7), (2, 9), (2, 9)]
+    never = tightened(3, [edge(0, 1, 5, None), edge(0, 2, None, 0), edge(1, 2, 0, None)])
+    assert all(e.high < e.low for e in never)
 
 
 @settings(max_examples=200, deadline=None)

@@ -203,10 +203,9 @@ def test_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_refused_sides() -> None:
-    """Aliases are distinct names; three sides are not there yet; one side never."""
+    """Aliases are distinct names; one side is no join; an outer join is refused by its name, whatever its sides."""
     for schemas, message in [
-        ({"o": ORDERS}, "two or three"),
-        ({"a": ORDERS, "b": ORDERS, "c": ORDERS}, "not supported yet"),
+        ({"o": ORDERS}, "at least two sides, not 1"),
         ({"o": ORDERS, "O": TRACKS}, "duplicate alias"),
         ({"window": ORDERS, "t": TRACKS}, "reserved"),
         ({"a.b": ORDERS, "t": TRACKS}, "without a dot"),
@@ -214,6 +213,8 @@ def test_refused_sides() -> None:
     ]:
         with pytest.raises(SpecError, match=message):
             build_spec(schemas, "cell")
+    with pytest.raises(SpecError, match="how='left' is not supported yet"):
+        build_spec({"a": ORDERS, "b": ORDERS, "c": ORDERS}, "cell", how="left")
 
 
 def test_without_an_equality_a_range_drives() -> None:

@@ -105,7 +105,7 @@ def test_a_damaged_copy_is_fetched_again(damage, folder, temporary):
     copy = copy_of(temporary)
     whole = copy.read_bytes()
     copy.write_bytes(damage(whole))
-    assert Segments(folder, SCHEMAS).read(0, run).codes.tolist() == [1, 2, 2]
+    assert Segments(folder).read(SCHEMAS[0], run).codes.tolist() == [1, 2, 2]
     assert copy.read_bytes() == whole
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_segment_stays_an_error(folder, temporary):
     run = sealed(folder)
     folder.write(run.file, b"something else")
     with pytest.raises(StateCorruptionError, match=r"segments/0/s\.arrow is damaged"):
-        Segments(folder, SCHEMAS).read(0, run)
+        Segments(folder).read(SCHEMAS[0], run)
 
 
 def test_a_damaged_copy_of_a_missing_segment_is_an_error(folder, temporary):
@@ -124,7 +124,7 @@ def test_a_damaged_copy_of_a_missing_segment_is_an_error(folder, temporary):
     copy_of(temporary).write_bytes(b"x")
     folder.filesystem.delete_file(f"ck/{run.file}")
     with pytest.raises(StateCorruptionError, match=r"segments/0/s\.arrow is missing"):
-        Segments(folder, SCHEMAS).read(0, run)
+        Segments(folder).read(SCHEMAS[0], run)
 
 
 def test_unfinished_copies_of_a_dead_process_are_dropped_at_the_start(folder, temporary, monkeypatch):

@@ -48,8 +48,8 @@ def test_seal_and_read(kind, tmp_path):
     ]
     again = [Run.from_json(run.to_json()) for run in runs]
     assert again == list(runs)
-    segments = Segments(folder, SCHEMAS)
-    assert [plain(segments.read(0, run)) for run in again] == [plain(first), plain(second)]
+    segments = Segments(folder)
+    assert [plain(segments.read(SCHEMAS[0], run)) for run in again] == [plain(first), plain(second)]
 
 
 @settings(max_examples=50, deadline=None)
@@ -99,9 +99,9 @@ def test_any_damaged_byte_is_noticed(tmp_path):
     for place in [*range(0, len(good), 37), len(good) - 1]:
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         with pytest.raises(StateCorruptionError, match=r"segments/0/s\.arrow is damaged"):
-            Segments(folder, SCHEMAS).read(0, run)
+            Segments(folder).read(SCHEMAS[0], run)
     path.write_bytes(good)
-    assert len(Segments(folder, SCHEMAS).read(0, run)) == 4
+    assert len(Segments(folder).read(SCHEMAS[0], run)) == 4
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, -1])
@@ -112,7 +112,7 @@ def test_a_truncated_file_is_noticed(tmp_path, left):
     path = tmp_path / "segments/0/s.arrow"
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(StateCorruptionError, match=r"segments/0/s\.arrow is damaged"):
-        Segments(folder, SCHEMAS).read(0, run)
+        Segments(folder).read(SCHEMAS[0], run)
 
 
 def test_a_longer_file_is_noticed(tmp_path):
@@ -122,7 +122,7 @@ def test_a_longer_file_is_noticed(tmp_path):
     with open(tmp_path / "segments/0/s.arrow", "ab") as file:
         file.write(b"\0")
     with pytest.raises(StateCorruptionError, match="damaged"):
-        Segments(folder, SCHEMAS).read(0, run)
+        Segments(folder).read(SCHEMAS[0], run)
 
 
 def test_a_missing_file_is_noticed(tmp_path):
@@ -131,32 +131,32 @@ def test_a_missing_file_is_noticed(tmp_path):
     run = sealed(folder)
     (tmp_path / "segments/0/s.arrow").unlink()
     with pytest.raises(StateCorruptionError, match=r"segments/0/s\.arrow is missing.*restore"):
-        Segments(folder, SCHEMAS).read(0, run)
+        Segments(folder).read(SCHEMAS[0], run)
 
 
 def test_a_file_is_opened_once_until_it_is_retired(tmp_path):
     """Later batches reuse the mapped file; what the manifest no longer names is forgotten."""
     folder = LocalFolder(str(tmp_path))
     run = seal(folder, "segments/0/0-new-i1-abc.arrow", [(0, tuples(ROWS).in_order(), ())])[0]
-    segments = Segments(folder, SCHEMAS)
-    segments.read(0, run)
+    segments = Segments(folder)
+    segments.read(SCHEMAS[0], run)
     folder.delete(run.file)
     segments.retain({run.file}, "-i1-", 1)
     segments.retain(set(), "-i10-", 1)
-    assert len(segments.read(0, run)) == 4
+    assert len(segments.read(SCHEMAS[0], run)) == 4
     segments.retain(set(), "-i1-", 2)
     with pytest.raises(StateCorruptionError):
-        segments.read(0, run)
+        segments.read(SCHEMAS[0], run)
 
 
 def test_files_of_instances_that_run_elsewhere_are_closed():
     """A process that ran an instance once, or only migrated it, does not keep its files open for ever."""
-    folder, segments = MemoryFolder(), Segments(MemoryFolder(), SCHEMAS)
+    folder, segments = MemoryFolder(), Segments(MemoryFolder())
     segments._folder = folder
     rows = [(0, tuples(ROWS).in_order(), ())]
     runs = {i: seal(folder, f"segments/0/0-new-i{i}-s0t1-abc.arrow", rows)[0] for i in (1, 2, 11)}
     for instance, run in runs.items():
-        segments.read(0, run)
+        segments.read(SCHEMAS[0], run)
         segments.known(run, "half", "1", lambda: 2)
         if instance != 11:
             segments.retain({run.file}, f"-i{instance}-", 100)
@@ -168,7 +168,7 @@ def test_files_of_instances_that_run_elsewhere_are_closed():
     assert segments.files == {runs[1].file, runs[11].file}
     segments.retain({runs[1].file}, "-i1-", 102 + IDLE_BATCHES)
     assert segments.files == {runs[1].file}
-    assert len(segments.read(0, runs[2])) == 4
+    assert len(segments.read(SCHEMAS[0], runs[2])) == 4
     assert [segments.known(runs[i], "half", "1", lambda: 3) for i in (1, 2)] == [2, 3]
 
 
@@ -179,5 +179,5 @@ def test_only_the_rows_of_a_slice_are_sealed():
     part = Tuples.of(SCHEMAS[0], many.batch.slice(500, 10))
     run = seal(folder, "s.arrow", [(0, part, ())])[0]
     assert run.file_bytes < 4000
-    assert Segments(folder, SCHEMAS).read(0, run).codes.tolist() == list(range(500, 510))
+    assert Segments(folder).read(SCHEMAS[0], run).codes.tolist() == list(range(500, 510))
     assert np.asarray(run.rows) == 10

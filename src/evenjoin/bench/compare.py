@@ -335,7 +335,7 @@ def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> T
 
 
 def _alive(report: LoadReport) -> int:
-    return round(sum(weight for side in report.samples for _, weight in side))
+    return round(sum(point[1] for side in report.samples for point in side))
 
 
 def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[RoutingTable]) -> tuple[float, ...]:

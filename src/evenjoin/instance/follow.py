@@ -1,6 +1,6 @@
-"""Following a path: from the new tuples of a store to the combinations that they make, in bounded chunks.
+"""Following a path: from the new rows of a store to the combinations that they make, in bounded chunks.
 
-    new tuples of the source -- step: probe a store by an edge, check the others --> pairs -- step --> triples -- ...
+    new rows of the source -- step: probe a store by an edge, check the others --> pairs -- step --> triples -- ...
 
 At each step, for each run of the store that may be seen:
 
@@ -11,8 +11,11 @@ A range (probing row, first stored position, end) stands for all its pairs. So u
 with how hot a key is. From there on pairs are made `pair_limit` at a time, at every depth of the path, and memory stays
 bounded however large the product is.
 
-The receipt counts the pairs of a path's last step before its residual and its further edges are checked, because making
-those pairs is what takes time.
+A pack (state/packs.py) is probed, or probes, by its hub. Only then are its members made combinations of, one by one,
+and checked where they have a condition of their own.
+
+The receipt counts the pairs of each step before its residual and its further edges are checked, because making those
+pairs is what takes time. Of packs these are hubs; members that must be compared are counted beside them.
 
 Guarantee: with the order rule of program.py each result comes out exactly once, at the instance where its tuples meet.
 Not here: result rows (emit.py), and what an instance does before and after (batch.py).
@@ -21,19 +24,20 @@ Not here: result rows (emit.py), and what an instance does before and after (bat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from evenjoin.instance.emit import Found, passing
 from evenjoin.instance.program import Path, Step
 from evenjoin.instance.verify import dirty_codes, key_checks, key_values, same_keys
 from evenjoin.instance.work import Work
 from evenjoin.kernels.band import asked_codes
-from evenjoin.kernels.hashing import I64
+from evenjoin.kernels.hashing import I64, Codes
 from evenjoin.kernels.regroup import Picked, regrouped
 from evenjoin.kernels.runs import (
     I32,
@@ -52,8 +56,9 @@ from evenjoin.kernels.runs import (
 from evenjoin.placement.place import stored_here
 from evenjoin.spec import JoinSpec
 from evenjoin.spec.graph import View
+from evenjoin.state.packs import Packs, Rows
 from evenjoin.state.segment import Run, Segments
-from evenjoin.state.tuples import Tuples
+from evenjoin.state.tuples import InOrder, Tuples
 
 Pairs = tuple[I32, I32]
 """(probing rows, stored positions), arrays of one length."""
@@ -64,22 +69,47 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """One instance in one batch: its work, and by store the new tuples to be stored and those that probe."""
+    """One instance at one hop of a batch: its work, and by store the rows that probe and the new rows to be stored. New
+    packs may have been sealed already, because they are many."""
 
     work: Work
     instance: int
     segments: Segments
-    stored: Sequence[Tuples]
-    probing: Sequence[Tuples]
+    probing: Mapping[int, Rows]
+    new: dict[int, list[Rows]]
+    sealed: dict[int, tuple[Run, ...]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=lambda: Counts())
+    hop: int = 0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What an instance makes and sends of packs, by store: (packs, pairs) made, (messages, bytes) sent. `lines` is the
+    sum of the lines of all that was sent."""
+
+    packs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    messages: dict[int, tuple[int, int]] = field(default_factory=dict)
+    lines: int = 0
+
+    def made(self, store: int, packs: int, pairs: int) -> None:
+        before = self.packs.get(store, (0, 0))
+        self.packs[store] = before[0] + packs, before[1] + pairs
+
+    def sent(self, store: int, rows: pa.RecordBatch, lines: int) -> None:
+        before = self.messages.get(store, (0, 0))
+        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.nbytes
+        self.lines = (self.lines + lines) % 2**64
 
 
 @dataclass(slots=True)
 class Trail:
-    """What the new tuples of a path's source have found so far.
+    """What the new rows of a path's source have found so far.
 
     `results` counts the combinations that passed the whole path. `pairs[k]` counts the pairs of the last step that
-    began with tuple k, before that step's residual and further edges are checked. Both count as found in the store of
-    side `found_in`, which the last step probes.
+    began with tuple (or hub) k, before that step's residual and further edges are checked. Both count as found in the
+    store of side `found_in`, which the last step probes (of packs: their hub's). `partial` has for each earlier step
+    the side whose store it probes, and the pairs that it found, counted in the same way. `members` counts the members
+    of packs that were compared, because they have a condition of their own.
     """
 
     side: int
@@ -87,17 +117,27 @@ class Trail:
     tuples: Tuples
     pairs: I64
     results: int = 0
+    members: int = 0
+    partial: tuple[tuple[int, I64], ...] = ()
+
+    @property
+    def found(self) -> tuple[tuple[int, I64], ...]:
+        """The pairs of every step, with the side in whose store they were found. All of them are work: a key that is
+        hot on two of three sides makes pairs even if the third side never has it."""
+        return (*self.partial, (self.found_in, self.pairs))
 
     @classmethod
     def of(cls, here: Here, path: Path) -> Trail:
         """The beginning of a path: nothing found yet."""
-        stores, mine = here.work.program.stores, here.probing[path.source]
-        (side,), (last,) = stores[path.source].covers, stores[path.steps[-1].store].covers
-        return cls(side, last, mine, np.zeros(len(mine), np.int64))
+        stores, mine = here.work.program.stores, here.probing[path.source].hubs
+        side, last = stores[path.source].covers[0], stores[path.steps[-1].store].covers[0]
+        earlier = [stores[step.store].covers[0] for step in path.steps[:-1]]
+        partial = tuple((probed, np.zeros(len(mine), np.int64)) for probed in earlier)
+        return cls(side, last, mine, np.zeros(len(mine), np.int64), partial=partial)
 
 
 def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
-    """The full combinations that begin with the new tuples of the path's source, in chunks. `trail` counts them."""
+    """The full combinations that begin with the new rows of the path's source, in chunks. `trail` counts them."""
     if len(trail.tuples):
         yield from _from_step(here, path, 0, {trail.side: (trail.tuples, None)}, trail)
 
@@ -105,46 +145,84 @@ def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
 def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -> Iterator[Found]:
     """The full combinations that partial ones become along the rest of the path, from step `depth` on."""
     step, is_last = path.steps[depth], depth + 1 == len(path.steps)
+    source = here.probing[path.source] if depth == 0 else None
     asking = _Asking(here.work.spec, step.along, *found[step.along.side])
     for run, stored in _visible(here, path.source, step.store, asking):
+        packs = source if isinstance(source, Packs) else stored
         pairs = _passing(here, step, asking, found, stored, _matching(here, asking, step, run, stored))
         for rows, positions in gathered(pairs, here.work.pair_limit):
-            longer = _extended(found, asking, rows, stored, positions)
-            if not is_last:
-                yield from _from_step(here, path, depth + 1, longer, trail)
-                continue
-            trail.results += len(rows)
-            yield longer
-    if is_last:
-        _count(trail, found[trail.side][1], asking)
+            longer = _extended(found, asking, rows, stored.hubs, positions)
+            for whole in (longer,) if isinstance(packs, Tuples) else _unpacked(here, step, packs, longer, trail):
+                if not is_last:
+                    yield from _from_step(here, path, depth + 1, whole, trail)
+                    continue
+                emitted = _emitted(here, path, whole)
+                trail.results += len(emitted[trail.side][1])
+                yield emitted
+    _count(trail.found[depth][1], found[trail.side][1], asking)
 
 
-def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Tuples]]:
-    """What new tuples of `source` see of a store, as (run, tuples).
+def _emitted(here: Here, path: Path, found: Found) -> Found:
+    """Of combinations of all sides those that satisfy what the condition says of three sides or more."""
+    residual = here.work.spec.residual
+    if residual is None or path.into is not None or path.send is not None:
+        return found
+    keep = passing(here.work.spec, found, residual)
+    return {side: (tuples, rows[keep]) for side, (tuples, rows) in found.items()}
 
-    They see the old runs that their times can reach. They see this batch's new tuples (run None) only if the store
-    comes earlier by the order rule.
+
+def _unpacked(here: Here, step: Step, packs: Packs, found: Found, trail: Trail) -> Iterator[Found]:
+    """Combinations with the hub of a pack become combinations with each of its members, if the step's checks hold."""
+    hub, member = (here.work.side_of(schema.alias) for schema in (packs.schema.hub, packs.schema.member))
+    of_hub = found[hub][1]
+    counts = packs.counts[of_hub]
+    if step.checks:
+        trail.members += int(counts.sum())
+    hits = Hits(np.arange(len(of_hub)), packs.offsets[of_hub], packs.offsets[of_hub] + counts)
+    for rows, positions in pair_chunks(hits, here.work.pair_limit):
+        whole: Found = {side: (tuples, at[rows]) for side, (tuples, at) in found.items()}
+        whole[member] = (packs.members, positions)
+        whole = _checked(here.work.spec, step, whole)
+        if len(next(iter(whole.values()))[1]):
+            yield whole
+
+
+def _checked(spec: JoinSpec, step: Step, found: Found) -> Found:
+    """The combinations that satisfy every further edge of the step."""
+    for check in step.checks:
+        keep = _holds(spec, check, found)
+        found = {side: (tuples, rows[keep]) for side, (tuples, rows) in found.items()}
+    return found
+
+
+def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Rows]]:
+    """What new rows of `source` see of a store, as (run, rows).
+
+    They see the old runs that their times can reach. They see this batch's new rows (run None, if they are not sealed
+    yet) only if the store comes earlier by the order rule.
     """
-    stores = here.work.program.stores
-    for run in here.work.runs.get((here.instance, store), ()):
+    stores, schema = here.work.program.stores, here.work.schemas[store]
+    earlier = stores[store].latest < stores[source].latest
+    for run in (*here.work.runs.get((here.instance, store), ()), *(here.sealed.get(store, ()) if earlier else ())):
         if not asking.misses(run):
-            yield run, here.segments.read(store, run)
-    if stores[store].latest < stores[source].latest and len(here.stored[store]):
-        yield None, here.stored[store]
+            yield run, here.segments.read(schema, run)
+    if earlier:
+        yield from ((None, rows) for rows in here.new.get(store, ()) if len(rows))
 
 
 class _Asking:
     """Tuples of one side that probe along an edge, prepared once for all the runs they meet.
 
     `rows[c]` is the tuple of partial combination c (None: each tuple once, in order). A *probing row* is a combination
-    in the order of its tuple's code, since probes must be sorted. `order[p]` is the combination of probing row p.
+    in the order of its tuple's code, since probes must be sorted. `order[p]` is the combination of probing row p; None:
+    they have that order already.
     """
 
     def __init__(self, spec: JoinSpec, view: View, tuples: Tuples, rows: npt.NDArray[Any] | None) -> None:
         self.view, self.tuples = view, tuples
-        self._spec = spec
-        self.order = None if rows is None else np.argsort(rows, kind="stable")
-        self._rows = None if rows is None else rows[self.order]
+        self._spec, self._codes = spec, tuples.codes_by[view.index[0]]
+        self.order = _in_code_order(self._codes, view.index[0], rows)
+        self._rows = self.order if rows is None else rows[self.order]
         self.pairs: I64 = np.zeros(len(tuples) if rows is None else len(rows), np.int64)
 
     def of(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -153,7 +231,7 @@ class _Asking:
 
     @cached_property
     def probes(self) -> Probes:
-        codes, times = self.tuples.codes, self.tuples.times
+        codes, times = self._codes, self.tuples.times
         if self._rows is not None:
             codes, times = codes[self._rows], None if times is None else times[self._rows]
         low, high = self.view.low, self.view.high
@@ -181,7 +259,8 @@ class _Asking:
     @cached_property
     def dirty(self) -> tuple[int, ...]:
         """Codes that more than one key of these tuples share (verify.py)."""
-        return dirty_codes(self._spec, self.view.side, self.tuples)
+        index = self.view.index[0]
+        return dirty_codes(self._spec, self.view.side, index, self.tuples, self.tuples.by_index(index))
 
     def misses(self, run: Run) -> bool:
         """Whether the run lies outside the time bounds of all the tuples, so that it need not be read."""
@@ -192,59 +271,81 @@ class _Asking:
 
     def same_keys(self, rows: npt.NDArray[Any], stored: Tuples, positions: npt.NDArray[Any]) -> Bools:
         """Whether the real keys of each pair are equal."""
-        mine = key_values(self._spec, self.view.side, self.tuples, self.of(rows))
-        theirs = key_values(self._spec, self.view.other, stored, positions)
-        return same_keys(self._spec.sides[self.view.side].index.null_safe, mine, theirs)
+        mine = key_values(self._spec, self.view.side, self.view.index[0], self.tuples, self.of(rows))
+        theirs = key_values(self._spec, self.view.other, self.view.index[1], stored, positions)
+        return same_keys(self._spec.sides[self.view.side].indexes[self.view.index[0]].null_safe, mine, theirs)
 
 
-def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Tuples) -> Iterator[Pairs]:
+def _in_code_order(codes: Codes, index: int, rows: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """The order in which combinations have ascending codes. Tuples are in the order of index 0 already."""
+    if index == 0:
+        return None if rows is None else np.argsort(rows, kind="stable")
+    return np.argsort(codes if rows is None else codes[rows], kind="stable")
+
+
+def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Rows) -> Iterator[Pairs]:
     """Pairs with equal keys (or keys within the band), within the time bounds, whose stored tuple is alive.
 
     A hashed code that is dirty on either side is doubtful: its tuples are matched anew (`_doubtful_pairs`).
     """
     probes, checks = asking.probes, _pair_checks(here, asking, step, run, stored)
+    codes, times, at = _ordered(here, asking.view.index[1], run, stored)
     if asking.asked is not None:
-        hits = narrow(None, probes, *band_ranges(stored.codes, *asking.asked), None)
-        yield from _pairs(here, asking, hits, checks)
+        hits = narrow(None, probes, *band_ranges(codes, *asking.asked), None)
+        yield from _pairs(here, asking, hits, checks, at)
         return
-    groups, start, stop = code_ranges(stored.codes, probes.codes[probes.starts[:-1]])
+    groups, start, stop = code_ranges(codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
-    if not stored.schema.codec.exact and len(groups):
-        dirty = _dirty_of(here, asking.view.other, run, stored)
+    if not stored.hubs.schema.codecs[asking.view.index[1]].exact and len(groups):
+        dirty = _dirty_of(here, asking.view, run, stored)
         doubtful = np.isin(probes.codes[probes.starts[groups]], np.array([*dirty, *asking.dirty], probes.codes.dtype))
-        keep = doubtful | asking.same_keys(probes.starts[groups], stored, start)
+        keep = doubtful | asking.same_keys(probes.starts[groups], stored.hubs, start if at is None else at[start])
         groups, start, stop, doubtful = groups[keep], start[keep], stop[keep], doubtful[keep]
-    span, clean = None if run is None else (run.low, run.high), ~doubtful
+    span, clean = None if run is None or isinstance(stored, Packs) else (run.low, run.high), ~doubtful
     if clean.any():
-        hits = narrow(stored.times, probes, groups[clean], start[clean], stop[clean], span)
-        yield from _pairs(here, asking, hits, checks)
+        hits = narrow(times, probes, groups[clean], start[clean], stop[clean], span)
+        yield from _pairs(here, asking, hits, checks, at)
     if doubtful.any():
-        ranges = groups[doubtful], start[doubtful], stop[doubtful]
-        yield from _doubtful_pairs(here, asking, stored, ranges, checks)
+        positions = expand(start[doubtful], stop[doubtful] - start[doubtful])
+        yield from _doubtful_pairs(
+            here, asking, stored.hubs, groups[doubtful], positions if at is None else at[positions], checks
+        )
 
 
-def _dirty_of(here: Here, side: int, run: Run | None, stored: Tuples) -> tuple[int, ...]:
-    """The dirty codes of stored tuples. They are looked for in new tuples (run None), and once in each process in a run
-    that has too many to list them."""
-    find = partial(dirty_codes, here.work.spec, side, stored)
+def _ordered(here: Here, index: int, run: Run | None, stored: Rows) -> InOrder:
+    """Stored rows in the order of an index. For a further index than the first it is kept with the run."""
+    if index == 0 or isinstance(stored, Packs):
+        return InOrder(stored.codes, stored.times, None)
+    if run is None:
+        return stored.by_index(index)
+    return here.segments.known(run, f"index {index}", "", partial(stored.by_index, index))
+
+
+def _dirty_of(here: Here, view: View, run: Run | None, stored: Rows) -> tuple[int, ...]:
+    """The dirty codes of stored rows. They are looked for in new rows (run None), and once in each process in a run
+    that does not list them: because there are too many, or because they are codes of a further index."""
+    index = view.index[1]
+    find = partial(dirty_codes, here.work.spec, view.other, index, stored.hubs, _ordered(here, index, run, stored))
     if run is None:
         return find()
-    return here.segments.known(run, "dirty", "", find) if run.dirty is None else run.dirty
+    if run.dirty is not None and (index == 0 or isinstance(stored, Packs)):
+        return run.dirty
+    return here.segments.known(run, f"dirty {index}", "", find)
 
 
 def _doubtful_pairs(
-    here: Here, asking: _Asking, stored: Tuples, ranges: tuple[I64, I64, I64], checks: Sequence[PairCheck]
+    here: Here, asking: _Asking, stored: Tuples, groups: I64, positions: npt.NDArray[Any], checks: Sequence[PairCheck]
 ) -> Iterator[Pairs]:
-    """Pairs with equal keys among tuples that have equal codes, where a code is no sign of one key. `ranges` are
-    (groups of equal codes that probe, start, stop of their stored positions).
+    """Pairs with equal keys among tuples that have equal codes, where a code is no sign of one key: the groups of equal
+    codes that probe, and the stored positions with these codes.
 
     The tuples are matched by a second hash of their keys, so that keys which share a code cost no more than others. Of
     the pairs that are left the real keys are compared.
     """
-    spec, starts, (groups, start, stop) = here.work.spec, asking.probes.starts, ranges
-    rows, positions = expand(starts[groups], starts[groups + 1] - starts[groups]), expand(start, stop - start)
-    mine = Picked(rows, key_checks(spec, asking.view.side, asking.tuples, asking.of(rows)))
-    theirs = Picked(positions, key_checks(spec, asking.view.other, stored, positions))
+    spec, starts, (one, two) = here.work.spec, asking.probes.starts, asking.view.index
+    rows = expand(starts[groups], starts[groups + 1] - starts[groups])
+    mine = Picked(rows, key_checks(spec, asking.view.side, one, asking.tuples, asking.of(rows)))
+    theirs = Picked(positions.astype(np.int64), key_checks(spec, asking.view.other, two, stored, positions))
     hits, inside = regrouped(asking.probes, mine, stored.times, theirs)
     yield from _pairs(here, asking, hits, [*checks, lambda rows, at: asking.same_keys(rows, stored, at)], inside)
 
@@ -253,7 +354,7 @@ PairCheck = Callable[[I32, I32], Bools]
 """Takes pairs (probing rows, stored positions) and says which of them pass."""
 
 
-def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Tuples) -> list[PairCheck]:
+def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Rows) -> list[PairCheck]:
     """The checks that need a pair: times where a probe is a range of codes, and a masked run's tuples that are dead."""
     out: list[PairCheck] = []
     if asking.view.times_are_checks and stored.times is not None:
@@ -261,12 +362,13 @@ def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, store
         out.append(lambda rows, at: in_time(times, asking.probes, rows, at))
     if run is not None and run.mask is not None:
         table, group = here.work.masks[run.mask], here.work.program.stores[step.store].group
-        out.append(lambda _, at: stored_here(table, group, stored.at.take(at), here.instance))
+        where = stored.at
+        out.append(lambda _, at: stored_here(table, group, where.take(at), here.instance))
     return out
 
 
 def _pairs(
-    here: Here, asking: _Asking, hits: Hits, checks: Sequence[PairCheck], inside: I64 | None = None
+    here: Here, asking: _Asking, hits: Hits, checks: Sequence[PairCheck], inside: npt.NDArray[Any] | None = None
 ) -> Iterator[Pairs]:
     """The pairs of the ranges that pass the checks, counted in `asking.pairs`. Without a check a range is counted
     whole, before its pairs are made. The ranges are of stored positions, or of the array `inside` of such."""
@@ -274,7 +376,7 @@ def _pairs(
         asking.pairs[hits.rows] += hits.stop - hits.start
     for rows, positions in pair_chunks(hits, here.work.pair_limit):
         if inside is not None:
-            positions = inside[positions].astype(np.int32)
+            positions = inside[positions].astype(np.int32, copy=False)
         for passes in checks:
             keep = passes(rows, positions)
             rows, positions = rows[keep], positions[keep]
@@ -286,17 +388,19 @@ def _pairs(
 
 
 def _passing(
-    here: Here, step: Step, asking: _Asking, found: Begun, stored: Tuples, pairs: Iterator[Pairs]
+    here: Here, step: Step, asking: _Asking, found: Begun, stored: Rows, pairs: Iterator[Pairs]
 ) -> Iterator[Pairs]:
-    """The pairs for which the edge's residual is true, and every further edge to the sides already found holds."""
+    """The pairs for which the edge's residual is true, and every further edge to the sides already found holds. Edges
+    to the members of packs come later."""
     spec, residual = here.work.spec, step.along.residual
-    if residual is None and not step.checks:
+    checks = [view for view in step.checks if view.side in found and view.other == step.along.other]
+    if residual is None and not checks:
         yield from pairs
         return
     for rows, positions in pairs:
-        longer = _extended(found, asking, rows, stored, positions)
+        longer = _extended(found, asking, rows, stored.hubs, positions)
         keep = passing(spec, longer, residual) if residual is not None else np.arange(len(rows))
-        for check in step.checks:
+        for check in checks:
             rest = {side: (tuples, at[keep]) for side, (tuples, at) in longer.items()}
             keep = keep[_holds(spec, check, rest)]
         if len(keep):
@@ -307,15 +411,17 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     """The numbers of the combinations that satisfy an edge between two sides which are both found already."""
     (one, mine), (two, theirs) = found[view.side], found[view.other]
     keep = np.ones(len(mine), np.bool_)
+    first_index, second_index = view.index
+    left, right = one.codes_by[first_index][mine], two.codes_by[second_index][theirs]
     if view.band is not None:
         band = view.band
-        first, last = asked_codes(one.codes[mine], band.kind, band.low, band.high, band.slack)
-        keep &= (two.codes[theirs] >= first) & (two.codes[theirs] <= last)
-    elif view.drive == "equal" and one.schema.codec.exact:
-        keep &= one.codes[mine] == two.codes[theirs]
+        first, last = asked_codes(left, band.kind, band.low, band.high, band.slack)
+        keep &= (right >= first) & (right <= last)
+    elif view.drive == "equal" and one.schema.codecs[first_index].exact:
+        keep &= left == right
     elif view.drive == "equal":
-        left, right = (key_values(spec, side, *found[side]) for side in (view.side, view.other))
-        keep &= same_keys(spec.sides[view.side].index.null_safe, left, right)
+        keys = [key_values(spec, side, k, *found[side]) for side, k in zip((view.side, view.other), view.index)]
+        keep &= (left == right) & same_keys(spec.sides[view.side].indexes[first_index].null_safe, *keys)
     if view.low is not None and one.times is not None and two.times is not None:
         keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
     if view.high is not None and one.times is not None and two.times is not None:
@@ -335,10 +441,11 @@ def _extended(found: Begun, asking: _Asking, rows: I32, stored: Tuples, position
     return longer
 
 
-def _count(trail: Trail, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
-    """Add the pairs of a last step to the counts of the tuples that their combinations began with."""
-    if rows is None:
-        trail.pairs += asking.pairs
+def _count(pairs: I64, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
+    """Add the pairs of a step to the counts of the tuples that their combinations began with."""
+    if asking.order is None:
+        pairs += asking.pairs
+    elif rows is None:
+        pairs[asking.order] += asking.pairs
     else:
-        assert asking.order is not None
-        np.add.at(trail.pairs, rows[asking.order], asking.pairs)
+        np.add.at(pairs, rows[asking.order], asking.pairs)

@@ -5,6 +5,7 @@
     a run that loses at most MASK_SHARE            stays, and is masked: the new table says which tuples are alive
     a run that loses more, or is masked already    what stays of it is copied into a new segment
     a run that loses everything                    is dropped
+    packs that the new table's program has not     are dropped
 
 Guarantee: what is sent is the `enter` of `diff(old, new)` for the tuples alive, each exactly once. Of several instances
 that store a tuple the lowest one sends it. No file is changed or deleted: until the commit that names the new table the
@@ -25,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenjoin.instance.batch import sealed
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work
 from evenjoin.placement.diff import diff
 from evenjoin.placement.place import place, stored_here
@@ -32,8 +34,8 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Place
+from evenjoin.state.packs import Rows
 from evenjoin.state.segment import Run, Segments, cut
-from evenjoin.state.tuples import Tuples
 
 MASK_SHARE = 0.25
 """A run without a mask that loses at most this share of its tuples gets one. Any other run is rewritten."""
@@ -80,9 +82,12 @@ def migrate_instance(
     come: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     sent = sent_bytes = 0
     for store in range(len(work.program.stores)):
+        if store not in lasting(work, new):
+            gone[instance, store] = work.runs.get((instance, store), ())
+            continue
         parcels: Parcels = defaultdict(list)
         for run in work.runs.get((instance, store), ()):
-            tuples = segments.read(store, run)
+            tuples = segments.read(work.schemas[store], run)
             stays, leaves = _split(work, new, instance, store, run, tuples)
             for recipient, rows in leaves:
                 parcels[recipient].append(tuples.batch.filter(pa.array(rows)))
@@ -96,7 +101,7 @@ def migrate_instance(
             elif left:
                 parcels[instance].append(tuples.batch.filter(pa.array(stays)))
         for recipient, parts in parcels.items():
-            whole = Tuples.joined(work.schemas[store], parts, work.schemas[store].run)
+            whole = work.schemas[store].joined(parts, work.schemas[store].run)
             name = f"segments/{work.batch}/{store}-moved-i{recipient}-from{instance}-{work.mark}-{attempt}.arrow"
             come[recipient, store] += sealed(work, store, cut(whole, work.sub_windows[store]), folder, name)
             sent_bytes += whole.batch.nbytes if recipient != instance else 0
@@ -105,8 +110,19 @@ def migrate_instance(
     return Migrated(instance, dict(gone), dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
 
 
+def lasting(work: Work, new: RoutingTable) -> set[int]:
+    """The stores that the program of the new table has as well."""
+    if new.program == work.table.program:
+        return set(range(len(work.program.stores)))
+    stores = program_of(work.spec, new.program).stores
+    both = zip(work.program.stores, stores, strict=False)
+    return {
+        number for number, (old, kept) in enumerate(both) if not old.packs or replace(old, packing=kept.packing) == kept
+    }
+
+
 def _split(
-    work: Work, new: RoutingTable, instance: int, store: int, run: Run, tuples: Tuples
+    work: Work, new: RoutingTable, instance: int, store: int, run: Run, tuples: Rows
 ) -> tuple[npt.NDArray[np.bool_], list[tuple[int, npt.NDArray[np.bool_]]]]:
     """Which tuples of a run stay alive here, and for each recipient which of them this donor sends to it."""
     group, at = work.program.stores[store].group, tuples.at

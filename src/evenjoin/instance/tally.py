@@ -11,7 +11,7 @@ Not here: what the counts mean (load/).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -30,7 +30,7 @@ from evenjoin.load.receipt import CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.state.tuples import Tuples
+from evenjoin.state.tuples import Tuples, TupleSchema
 
 LABEL = 64
 """Characters of a key's name in receipts and commits, at most."""
@@ -58,12 +58,16 @@ class Tally:
 
 
 def kept(here: Here) -> list[list[Kept]]:
-    """The old runs of each store on this instance, for counting what is stored."""
+    """The old runs of each side on this instance, for counting what is stored. A side is counted at the hop at which
+    it enters."""
     work, out = here.work, []
-    for store in range(len(work.program.stores)):
-        runs = []
-        for run in work.runs.get((here.instance, store), ()):
-            tuples = here.segments.read(store, run)
+    for store in range(len(work.spec.sides)):
+        runs: list[Kept] = []
+        schema = work.schemas[store]
+        assert isinstance(schema, TupleSchema)
+        entered = work.program.stores[store].hop == here.hop
+        for run in work.runs.get((here.instance, store), ()) if entered else ():
+            tuples = here.segments.read(schema, run)
             find = partial(work.alive, here.instance, store, run, tuples)
             living = here.segments.known(run, "alive", "", find)
             count = partial(_count_alive, work.table, tuples, living)
@@ -86,13 +90,21 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
         if tally.runs is not None:
             stored += arrived + sum(run.cells for run in tally.runs[side])
         results = np.zeros(cells, np.int64)
-        for trail in tally.trails:
-            if trail.found_in == side:
-                weights = trail.pairs.astype(np.float64)
-                results += np.bincount(cells_of(tally.table, trail.tuples.codes), weights, cells).astype(np.int64)
+        for probing, pairs in _found_in(tally, side):
+            weights = pairs.astype(np.float64)
+            results += np.bincount(cells_of(tally.table, probing.codes), weights, cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
     return tuple(out)
+
+
+def _found_in(tally: Tally, side: int) -> Iterator[tuple[Tuples, I64]]:
+    """What was found in the store of a side, by whichever step of a path: the tuples that probed, and of each the pairs
+    that began with it."""
+    for trail in tally.trails:
+        for probed, pairs in trail.found:
+            if probed == side:
+                yield trail.tuples, pairs
 
 
 def count_cells(table: RoutingTable, codes: Codes) -> I64:
@@ -107,9 +119,10 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     has one tuple only). Of the candidates of all sides the heaviest are taken.
 
     A redacted key is named by its code, which is salted or a hash. Where codes are values, because they are compared by
-    order, no redacted key is reported.
+    order, no redacted key is reported. Of three sides or more without a common key none is: a code of one side says
+    nothing about those of another.
     """
-    if names == "redacted" and tally.spec.ordered_codes:
+    if (names == "redacted" and tally.spec.ordered_codes) or (len(tally.stored) > 2 and not tally.spec.equal_codes):
         return ()
     named: dict[int, tuple[int, Tuples, int]] = {}
     for side, tuples in [*enumerate(tally.stored), *enumerate(tally.probing)]:
@@ -119,9 +132,9 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     arrived = [_rows(t.codes, codes) for t in tally.stored]
     probed = [_rows(t.codes, codes) for t in tally.probing]
     results = [np.zeros(len(codes), np.int64) for _ in tally.stored]
-    for trail in tally.trails:
-        found = _between(trail.tuples.codes, codes, np.concatenate([[0], np.cumsum(trail.pairs)]))
-        results[trail.found_in] += found
+    for side, counts in enumerate(results):
+        for probing, pairs in _found_in(tally, side):
+            counts += _between(probing.codes, codes, np.concatenate([[0], np.cumsum(pairs)]))
     weight = np.sum(arrived, axis=0) + np.sum(probed, axis=0) + np.sum(results, axis=0)
     top = np.sort(np.lexsort((codes, -weight))[:most])
     kept = _stored(tally, codes[top])
@@ -166,7 +179,7 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
     values: list[list[Any]]
     types, codec = spec.sides[side].index.types, tuples.schema.codec
     if not codec.exact:
-        values = [_texts(column) for column in key_values(spec, side, tuples, rows)]
+        values = [_texts(column) for column in key_values(spec, side, 0, tuples, rows)]
     else:
         values = [_shown(codec.ordered(tuples.codes[rows]), types[0] if types else pa.int64())]
     labels = [", ".join(map(str, key)) for key in zip(*values, strict=True)]

@@ -21,23 +21,23 @@ import pyarrow.compute as pc
 
 from evenjoin.kernels.hashing import I64, is_fixed_width, ordered_int64
 from evenjoin.spec import JoinSpec
-from evenjoin.state.tuples import Tuples
+from evenjoin.state.tuples import InOrder, Tuples
 
 Mask = npt.NDArray[np.bool_]
 
 
-def key_values(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
-    """The real keys of some tuples: one column for each part of the key."""
+def key_values(spec: JoinSpec, side: int, index: int, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
+    """The real keys of some tuples, those of an index of their side: one column for each part of the key."""
     alias = spec.sides[side].alias
-    keys = spec.sides[side].index.exprs
+    keys = spec.sides[side].indexes[index].exprs
     used = {name for key in keys for name in key.columns}
     columns = {name: tuples.column(name[len(alias) + 1 :], rows) for name in used}
     return [key.evaluate(columns, len(rows)) for key in keys]
 
 
-def key_checks(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[Any]) -> I64:
+def key_checks(spec: JoinSpec, side: int, index: int, tuples: Tuples, rows: npt.NDArray[Any]) -> I64:
     """A second hash of the real keys of some tuples, independent of their codes."""
-    return tuples.schema.codec.checks(key_values(spec, side, tuples, rows))
+    return tuples.schema.codecs[index].checks(key_values(spec, side, index, tuples, rows))
 
 
 def same_keys(null_safe: Sequence[bool], left: list[pa.Array], right: list[pa.Array]) -> Mask:
@@ -55,15 +55,18 @@ def same_keys(null_safe: Sequence[bool], left: list[pa.Array], right: list[pa.Ar
     return same
 
 
-def dirty_codes(spec: JoinSpec, side: int, tuples: Tuples) -> tuple[int, ...]:
-    """The codes of sorted tuples that more than one key shares. Comparing each tuple with the next is enough: if all
-    neighbours within a code have equal keys, then all its keys are equal."""
-    if tuples.schema.codec.exact:
+def dirty_codes(spec: JoinSpec, side: int, index: int, tuples: Tuples, ordered: InOrder) -> tuple[int, ...]:
+    """The codes of an index that more than one key of these tuples shares. `ordered` are the tuples in the order of
+    the index. Comparing each with the next is enough: if all neighbours within a code have equal keys, then all its
+    keys are equal."""
+    if tuples.schema.codecs[index].exact:
         return ()
-    neighbours = np.flatnonzero(tuples.codes[1:] == tuples.codes[:-1])
+    codes, _, at = ordered
+    neighbours = np.flatnonzero(codes[1:] == codes[:-1])
     if len(neighbours) == 0:
         return ()
-    before = key_values(spec, side, tuples, neighbours)
-    after = key_values(spec, side, tuples, neighbours + 1)
-    different = neighbours[~same_keys(spec.sides[side].index.null_safe, before, after)]
-    return tuple(np.unique(tuples.codes[different]).tolist())
+    one, two = (rows if at is None else at[rows] for rows in (neighbours, neighbours + 1))
+    before = key_values(spec, side, index, tuples, one)
+    after = key_values(spec, side, index, tuples, two)
+    different = neighbours[~same_keys(spec.sides[side].indexes[index].null_safe, before, after)]
+    return tuple(np.unique(codes[different]).tolist())

@@ -23,7 +23,7 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
-from evenjoin.state.tuples import Tuples, TupleSchema
+from evenjoin.state.packs import Rows, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Work:
 
     spec: JoinSpec
     program: Program
-    schemas: tuple[TupleSchema, ...]
+    schemas: tuple[Schema, ...]
     batch: int
     start: int
     trial: int
@@ -65,7 +65,21 @@ class Work:
         """Start and try, as they stand in the names of files."""
         return f"s{self.start}t{self.trial}"
 
-    def alive(self, instance: int, store: int, run: Run, tuples: Tuples) -> npt.NDArray[np.bool_] | None:
+    @property
+    def pack_names(self) -> dict[int, str]:
+        """The stores of packs by number, named after who makes them at whose units (`s@r`)."""
+        program, sides = self.program, [side.alias for side in self.spec.sides]
+        return {
+            number: "pairs" if store.anchor is None else f"{sides[program.order[store.latest]]}@{sides[store.group]}"
+            for number, store in enumerate(program.stores)
+            if store.packs
+        }
+
+    def side_of(self, alias: str) -> int:
+        """The number of the side with this alias."""
+        return next(number for number, side in enumerate(self.spec.sides) if side.alias == alias)
+
+    def alive(self, instance: int, store: int, run: Run, tuples: Rows) -> npt.NDArray[np.bool_] | None:
         """Which tuples of a run are alive: None for all, else those that its mask's table stores here."""
         if run.mask is None:
             return None

@@ -15,8 +15,17 @@ other sides, hence
     probes(s, i)  = sum of arrived_k[all other sides] over items with a unit of s on i   the papers' phi_i
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
+A key that is divided by a Cube has copies: share_k(s, i) is what instance i stores of side s, and over the instances
+the shares of a copied side add up to more than 1. Every cell has tuples of all sides, hence there
+
+    probes(s, i)  = sum of arrived_k[t] * share_k(t, i) over the other sides t
+    results(s, i) = results_k[s] * product of share_k(t, i) over all sides t
+
+`items_of` counts such a tuple once, whatever its copies. But what is found in the copies of two sides is counted in
+each cell where it is found: if a third side divides the key, partial results are counted more than once.
+
 Pure arrays; cost O(items + units).
-Not in `loads`: a Grid, because it stores copies, and a ranged table, because it has no buckets. Their planners go by
+Not in `loads`: a Grid, or a Cube that takes more than keys, and a ranged table, which has no buckets. Planners go by
 `Items.alive`, points that stand for the tuples alive. These are the report's samples, or, where one region takes
 everything, one point a side: the copies stored over the copies that a tuple has.
 """
@@ -31,11 +40,11 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.pieces import Points, moved_volume, stored_volume
+from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
-from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Role
+from evenjoin.placement.table import Keys, Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Cube, Grid, Role
 
 F64 = npt.NDArray[np.float64]
 
@@ -48,6 +57,7 @@ class Items:
                                there `bucket` is the number of the cell
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
+    further                    per side the codes of these points by its further indexes; empty if they are not known
     """
 
     code: I64
@@ -57,6 +67,7 @@ class Items:
     arrived: F64
     results: F64
     alive: Points = ()
+    further: Further = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -103,10 +114,12 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:
         cells[:, side, cell] = arrived, stored, results
-    alive = _alive(report, table, cells[1].sum(axis=1))
+    for number, shares in _cubes(table):
+        cells[:2, :, table.compiled.region_of_cell == number] /= np.rint(shares.sum(axis=1))[:, None]
+    alive, further = _alive(report, table, cells[1].sum(axis=1)), _further(report)
     if table.ranged:
         none = np.zeros(table.cells, np.int64)
-        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive)
+        return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive, further)
     every_code = np.array([key.code for key in report.heavy], np.int64)
     new = routed(table, every_code) < 0
     codes, heavy = every_code[new], [key for key, is_new in zip(report.heavy, new.tolist(), strict=True) if is_new]
@@ -127,6 +140,7 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
         every[0],
         every[2],
         alive,
+        further,
     )
 
 
@@ -134,7 +148,7 @@ def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:
     """Points that stand for the tuples alive: the samples, or, where one region takes everything, one point a side."""
     if len(report.samples) == table.groups:
         return tuple(
-            (np.array([code for code, _ in side], np.int64), np.array([weight for _, weight in side], np.float64))
+            (np.array([point[0] for point in side], np.int64), np.array([point[1] for point in side], np.float64))
             for side in report.samples
         )
     if len(table.regions) != 1 or table.ranged:
@@ -142,6 +156,14 @@ def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:
     one = ((np.zeros(1, np.int64), np.ones(1)),) * table.groups
     each = stored_volume(table, one).sum(axis=1)
     return tuple((np.zeros(1, np.int64), np.array([copies[side] / each[side]])) for side in range(table.groups))
+
+
+def _further(report: LoadReport) -> Further:
+    """The codes of the samples by further indexes, where each point has them."""
+    return tuple(
+        tuple(np.array(codes, np.int64) for codes in zip(*(point[2:] for point in side), strict=True))
+        for side in report.samples
+    )
 
 
 def cells_of_items(items: Items, table: RoutingTable) -> I64:
@@ -163,15 +185,41 @@ def loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
     for side in range(table.groups if not table.ranged else 0):
         for row, counts in enumerate((items.stored, items.arrived, items.asking, items.results)):
             totals[row, side] = np.bincount(regions, counts[side], len(table.regions))
-    out = []
+    out, cubes = [], _cubes(table)
     for side in range(table.groups):
         region, unit, share = _units(table, side)
         sums: list[F64] = [
             np.bincount(unit, totals[row, side, region] * (1.0 if row == 2 else share), table.instances).astype(float)
             for row in range(4)
         ]
+        for number, shares in cubes:
+            for total, more in zip(sums, _in_cube(totals[:, :, number], shares, side), strict=True):
+                total += more
+            unit = np.concatenate([unit, np.flatnonzero(shares[side])])
         out.append(UnitLoads(side, np.unique(unit), *sums))
     return tuple(out)
+
+
+def _in_cube(totals: F64, shares: F64, side: int) -> tuple[F64, F64, F64, F64]:
+    """[instances] What a side's cells of a divided key have of its tuples stored, arrived and probing, and of its
+    results; `totals` [4, sides] are those of the key, `shares` [sides, instances] what each instance stores."""
+    own, arrived = shares[side], totals[1]
+    probes = (arrived @ shares - arrived[side] * own) * (own > 0)
+    return totals[0, side] * own, arrived[side] * own, probes, totals[3, side] * shares.prod(axis=0)
+
+
+def _cubes(table: RoutingTable) -> list[tuple[int, F64]]:
+    """The regions whose keys are divided by a cube: the number of each, and what share [sides, instances] of its tuples
+    each instance stores."""
+    numbers = [n for n, region in enumerate(table.regions) if _divides_keys(region)]
+    if not numbers:
+        return []
+    shares = np.stack([shares_by_region(table, side, Role.STORE) for side in range(table.groups)])
+    return [(number, shares[:, number]) for number in numbers]
+
+
+def _divides_keys(region: Region) -> bool:
+    return isinstance(region.topology, Cube) and isinstance(region.takes, Keys)
 
 
 def work_by_instance(items: Items, table: RoutingTable) -> F64:
@@ -208,7 +256,7 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place. Exact for whole keys and buckets; the shares of split keys, and what
     samples stand for, are expectations."""
     if is_matrix(old) or is_matrix(new):
-        return moved_volume(old, new, items.alive) if items.alive else 0.0
+        return moved_volume(old, new, items.alive, items.further) if items.alive else 0.0
     total, most = 0.0, max(old.instances, new.instances)
     for side in range(old.groups):
         before, after = (_shares(items, table, side, most) for table in (old, new))
@@ -217,8 +265,10 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
 
 
 def is_matrix(table: RoutingTable) -> bool:
-    """Whether a table has grids or areas. Then tuples have copies, and the planner goes by capacity."""
-    return table.ranged or any(isinstance(region.topology, Grid) for region in table.regions)
+    """Whether a table has grids, areas or cubes, other than cubes that divide single keys. Then tuples have copies, and
+    the planner does not go by units."""
+    copied = [region for region in table.regions if isinstance(region.topology, (Grid, Cube))]
+    return table.ranged or not all(map(_divides_keys, copied))
 
 
 def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:
@@ -227,7 +277,8 @@ def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) ->
 
 
 def _units(table: RoutingTable, side: int) -> Holdings:
-    """Every unit of a side: its region, its instance and its share of the region. Cells of grids are no units."""
+    """Every unit of a side: its region, its instance and its share of the region. Cells of grids and cubes are no
+    units."""
     units = holdings(table, side, Role.STORE)
     keyed = np.array([isinstance(region.topology, Biclique) for region in table.regions])[units.region]
     return units if keyed.all() else Holdings(*(column[keyed] for column in units))

@@ -15,11 +15,12 @@ lines, and the closing note of each dispatch task the sum of all lines that it s
 
     got    the sum of the lines of all rows that the instance read
     said   the sum of what was sent, of the notes that the instance read
+    sent   the sum of the lines of what the instance itself sent on to the next hop
 
-and receipts are accepted exactly if
+and receipts are accepted exactly if, at every hop,
 
     (a) each instance has a receipt                                  otherwise the missing instances are run
-    (b) all receipts of an instance name the same two sums           otherwise they read different rows
+    (b) all receipts of an instance name the same sums               otherwise they read different rows
     (c) the `got` of all instances add up to the `said` of all       otherwise a tuple was lost, or placed twice
 
 Then any receipt of each instance may be taken: all its runs read the same tuples, so they sealed the same state and
@@ -37,8 +38,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenjoin.errors import ReceiptError
@@ -47,10 +48,14 @@ from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
 
 
-def receipt_name(start: int, trial: int, instance: int, got: int, said: int, attempt: str) -> str:
+Sums = tuple[int, int, int]
+"""What a receipt's name tells: (got, said, sent)."""
+
+
+def receipt_name(start: int, trial: int, hop: int, instance: int, sums: Sums, attempt: str) -> str:
     """The name of a receipt's file. It says which start and try wrote it, and the sums of its instance's book, so that
     the driver need not read receipts that it will not take."""
-    return f"s{start}t{trial}/{instance}-{got:016x}-{said:016x}-{attempt}.json"
+    return f"s{start}t{trial}/{hop}-{instance}-{'-'.join(f'{one:016x}' for one in sums)}-{attempt}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ class HeavyKey:
     arrived   tuples of the side that were stored here in this batch
     probed    tuples of the side that probed here (the papers' phi of the other side's unit)
     stored    tuples of the side alive here after the batch (the papers' |R_ik|); zeros unless the planner asked
-    results   pairs found in the side's store here, before a residual predicate or a further edge rejects some of them
+    results   pairs found in the side's store here by any step of a path, before a residual predicate or a further edge
+              rejects some of them. With two sides these are the candidates of results; with more, partial combinations
+              count too, because they are work
     """
 
     code: int
@@ -88,9 +95,13 @@ CellCount = tuple[int, int, int, int, int]
 mean the same as in HeavyKey."""
 
 
+PackCount = tuple[int, int, int, int, int]
+"""(store, packs, pairs, messages, bytes): what was made of a store of packs, and what of it was sent on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one instance did in one batch.
+    """What one instance did in one batch, at one hop; or at all hops (`over_hops`).
 
     sealed, merged     the runs that come to a place; those that leave it, because they were merged into others
     stored, probes     per side, the tuples that were stored here and that probed here in this batch
@@ -101,6 +112,13 @@ class Receipt:
     intake             per side, what the dispatch tasks saw that sent their notes to this instance
     late_files         the files with late rows that this instance wrote
     place_us           microseconds that placing one tuple takes, measured here; 0 if no planner wants to know
+    hop                the hop of the program at which this was
+    began              when the instance began to work at this hop, in seconds of wall time
+    messages           per side, the tuples that were sent to this instance
+    sent_bytes         per side, the bytes of these
+    packs              of each store of packs: (store, packs made here, pairs in them, messages sent on, their bytes)
+    hubs, members      packs whose hub was compared here, and members that were compared one by one
+    waited_ms          from the beginning of the first hop to that of the last: the paper's waiting time
     """
 
     batch: int
@@ -117,6 +135,14 @@ class Receipt:
     intake: tuple[Intake, ...] = ()
     late_files: tuple[str, ...] = field(default=())
     place_us: float = 0.0
+    hop: int = 0
+    began: float = 0.0
+    messages: tuple[int, ...] = ()
+    sent_bytes: tuple[int, ...] = ()
+    packs: tuple[PackCount, ...] = ()
+    hubs: int = 0
+    members: int = 0
+    waited_ms: float = 0.0
 
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -138,48 +164,81 @@ class Receipt:
             data[name] = {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
         data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
-        data["cells"] = tuple(map(tuple, data["cells"]))
-        for name in ("stored", "probes", "results", "late_files"):
+        for name in ("cells", "packs"):
+            data[name] = tuple(map(tuple, data[name]))
+        for name in ("stored", "probes", "results", "late_files", "messages", "sent_bytes"):
             data[name] = tuple(data[name])
         return cls(**data)
 
 
-_NAME = re.compile(r"(\d+)-([0-9a-f]{16})-([0-9a-f]{16})-[\w.-]+\.json")
+_NAME = re.compile(r"(\d+)-(\d+)-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})-[\w.-]+\.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
     """What the names of a try's receipts tell.
 
-    chosen    a receipt's file for each instance that left one
-    missing   the instances that left none
+    chosen    for each instance the files of its receipts, one for each hop at which it left any
+    missing   the instances that left none at some hop
     wrong     why the receipts cannot be put together; empty if they can
     """
 
-    chosen: dict[int, str]
+    chosen: dict[int, list[str]]
     missing: tuple[int, ...]
     wrong: str = ""
 
 
-def balance(names: Iterable[str], instances: int) -> Books:
+def balance(names: Iterable[str], instances: int, hops: int = 1) -> Books:
     """Compare the receipts of one try, given by the names of their files (load/receipt.py). `wrong` is filled in only
     if none is missing."""
-    sums: dict[int, set[tuple[int, int]]] = {}
-    chosen: dict[int, str] = {}
+    sums: list[dict[int, set[Sums]]] = [{} for _ in range(hops)]
+    chosen: dict[tuple[int, int], str] = {}
     for name in sorted(names):
         found = _NAME.fullmatch(name)
-        if found is None or int(found[1]) >= instances:
+        if found is None or int(found[1]) >= hops or int(found[2]) >= instances:
             raise ReceiptError(f"receipt {name!r} is not one of this batch: remove it; the batch will be replayed")
-        instance = int(found[1])
-        sums.setdefault(instance, set()).add((int(found[2], 16), int(found[3], 16)))
-        chosen.setdefault(instance, name)
-    missing = tuple(instance for instance in range(instances) if instance not in chosen)
-    return Books(chosen, missing, "" if missing else _wrong(sums))
+        hop, instance = int(found[1]), int(found[2])
+        sums[hop].setdefault(instance, set()).add((int(found[3], 16), int(found[4], 16), int(found[5], 16)))
+        chosen.setdefault((instance, hop), name)
+    missing = tuple(i for i in range(instances) if any((i, hop) not in chosen for hop in range(hops)))
+    by_instance = {i: [chosen[i, hop] for hop in range(hops) if (i, hop) in chosen] for i in range(instances)}
+    return Books(by_instance, missing, "" if missing else next(filter(None, map(_wrong, sums)), ""))
 
 
-def _wrong(sums: dict[int, set[tuple[int, int]]]) -> str:
+def _wrong(sums: dict[int, set[Sums]]) -> str:
     torn = sorted(instance for instance, several in sums.items() if len(several) > 1)
     if torn:
         return f"instance {torn[0]} was run {len(sums[torn[0]])} times on different rows"
     got, said = (sum(one[k] for several in sums.values() for one in several) % 2**64 for k in (0, 1))
     return "" if got == said else "the instances did not get what was sent to them"
+
+
+def over_hops(receipts: Sequence[Receipt]) -> Receipt:
+    """The receipts of one instance, one for each hop, as one. It began when the first did, and `waited_ms` after that
+    began the last."""
+    first, *others = receipts
+    if not others:
+        return first
+    return replace(
+        first,
+        stored=_added([r.stored for r in receipts]),
+        probes=_added([r.probes for r in receipts]),
+        results=_added([r.results for r in receipts]),
+        messages=_added([r.messages for r in receipts]),
+        sent_bytes=_added([r.sent_bytes for r in receipts]),
+        sealed={place: runs for r in receipts for place, runs in r.sealed.items()},
+        merged={place: runs for r in receipts for place, runs in r.merged.items()},
+        busy_ms=round(sum(r.busy_ms for r in receipts), 3),
+        receive_ms=round(sum(r.receive_ms for r in receipts), 3),
+        cells=tuple(cell for r in receipts for cell in r.cells),
+        heavy=tuple(key for r in receipts for key in r.heavy),
+        packs=tuple(count for r in receipts for count in r.packs),
+        hubs=sum(r.hubs for r in receipts),
+        members=sum(r.members for r in receipts),
+        waited_ms=round((receipts[-1].began - first.began) * 1000, 3),
+    )
+
+
+def _added(counts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Counts per side, added up."""
+    return tuple(map(sum, zip(*counts, strict=True)))

@@ -18,7 +18,7 @@ Not here: what the load means for the next table (the papers' models beside this
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
@@ -34,20 +34,58 @@ RECENT = 8
 
 
 @dataclass(frozen=True, slots=True)
+class PackLoad:
+    """What an instance did with one store of packs (state/packs.py). The store is named after who made it where: `s@r`
+    are packs that newcomers of s made at units of r, `pairs` those of a tree.
+
+    made, pairs           packs made in the batch, and pairs in them
+    sent, sent_bytes      messages with packs that were sent on to the next hop, and their bytes
+    alive, alive_pairs    packs kept after the batch, and pairs in them
+    """
+
+    name: str
+    made: int = 0
+    pairs: int = 0
+    sent: int = 0
+    sent_bytes: int = 0
+    alive: int = 0
+    alive_pairs: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceLoad:
+    """The load of one instance. `stored`, `probes`, `results`, `messages` and `sent_bytes` are per side, and mean what
+    they mean in a receipt (receipt.py), as `hubs`, `members` and `waited_ms` do."""
+
     instance: int
     stored: tuple[int, ...]
     probes: tuple[int, ...]
     results: tuple[int, ...]
     bytes: int
     busy_ms: float
+    messages: tuple[int, ...] = ()
+    sent_bytes: tuple[int, ...] = ()
+    packs: tuple[PackLoad, ...] = ()
+    hubs: int = 0
+    members: int = 0
+    waited_ms: float = 0.0
 
     @property
     def matches(self) -> int:
         return sum(self.results)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        data = {name: getattr(self, name) for name in self.__slots__}
+        return {**data, "packs": [pack.to_json() for pack in self.packs]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> InstanceLoad:
+        counts = ("stored", "probes", "results", "messages", "sent_bytes")
+        packs = tuple(PackLoad(**pack) for pack in data["packs"])
+        return cls(**{**data, **{name: tuple(data[name]) for name in counts}, "packs": packs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +97,7 @@ class LoadReport:
     recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
-    samples[s]                up to SAMPLE_POINTS (code, weight) points for the tuples of side s that are alive, copies
+    samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
     """
 
@@ -92,31 +130,47 @@ class LoadReport:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LoadReport:
-        counts = ("stored", "probes", "results")
         return cls(
             **{
                 **data,
-                "instances": tuple(
-                    InstanceLoad(**{**load, **{name: tuple(load[name]) for name in counts}})
-                    for load in data["instances"]
-                ),
+                "instances": tuple(map(InstanceLoad.from_json, data["instances"])),
                 "heavy": tuple(map(HeavyKey.from_json, data["heavy"])),
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
-                "samples": tuple(tuple((code, weight) for code, weight in side) for side in data.get("samples", ())),
+                "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
             }
         )
 
 
 def report_of(
-    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None
-) -> LoadReport:
+    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None,
+    packs: Mapping[int, str] | None = None,
+) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
-    it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
+    it that has not expired (`expired` tuples have). `last` is the report of the batch before. `packs` names the stores
+    of packs."""
     report = fold(receipts, stored, len(receipts[0].stored), last)
     report = replace(stored_under(report, kept), expired=expired)
+    if packs:
+        report = replace(
+            report,
+            instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
+        )
     return sampled(report, receipts, last)
+
+
+def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:
+    """The load of an instance with that of its packs. A store of packs is counted at one hop, and what is sent of it
+    where it is made."""
+    out = []
+    for store, name in names.items():
+        counts = [count[1:] for count in receipt.packs if count[0] == store] or [(0, 0, 0, 0)]
+        runs = kept.of(load.instance, store)
+        alive, pairs = sum(run.alive for run in runs), sum(run.pairs * run.alive // run.rows for run in runs)
+        made, inside, sent, sent_bytes = (sum(column) for column in zip(*counts, strict=True))
+        out.append(PackLoad(name, made, inside, sent, sent_bytes, alive, pairs))
+    return replace(load, packs=tuple(out))
 
 
 def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
@@ -129,6 +183,11 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
             receipt.results,
             manifest.bytes(receipt.instance),
             receipt.busy_ms,
+            receipt.messages,
+            receipt.sent_bytes,
+            hubs=receipt.hubs,
+            members=receipt.members,
+            waited_ms=receipt.waited_ms,
         )
         for receipt in receipts
     )
@@ -193,7 +252,7 @@ def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | 
             alive = stored * arrived / copies
         else:
             before = sum(load.stored[side] for load in last.instances) if last is not None else 0
-            alive = sum(weight for _, weight in old) * stored / before if before else 0.0
+            alive = sum(point[1] for point in old) * stored / before if before else 0.0
         points = merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample)
         out.append(scaled(points, alive))  # where nobody sampled before, the new points stand for the old tuples too
     return replace(report, samples=tuple(out)) if any(out) else report

@@ -2,7 +2,9 @@
 tables. Everything here is pure. Nothing here knows what a tuple's columns are, or which strategy made a table."""
 
 from evenjoin.placement.check import check
+from evenjoin.placement.cube import Cube, Dim
 from evenjoin.placement.diff import Moves, diff
+from evenjoin.placement.links import Link, links_of
 from evenjoin.placement.place import At, Placement, place, stored_here
 from evenjoin.placement.ranges import EQUAL, EVERYTHING, Interval, Ranges, Reach
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
@@ -14,9 +16,12 @@ __all__ = [
     "At",
     "Biclique",
     "Buckets",
+    "Cube",
+    "Dim",
     "Grid",
     "Interval",
     "Keys",
+    "Link",
     "Moves",
     "Placement",
     "Ranges",
@@ -27,6 +32,7 @@ __all__ = [
     "Slot",
     "check",
     "diff",
+    "links_of",
     "place",
     "stored_here",
 ]

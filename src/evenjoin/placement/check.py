@@ -5,10 +5,11 @@ A table of buckets and keys loses and repeats nothing if
 1. every bucket is taken by exactly one region and no code by two (then any two tuples with equal keys, having
    equal codes, are in exactly one region), and
 2. inside each region the tuples meet as the program needs it (`table.meeting`):
-   `pairs`: for each two groups and each pair of their slots, exactly one instance stores the first and is probed by the
-   second, and exactly one stores the second and is probed by the first (whichever tuple came earlier, the later one
-   meets it once);
-   `together`: for each combination of slots, one of each group, exactly one instance stores and is probed by all, and
+   `pairs`: for each two groups that meet (`table.meets`) and each pair of their slots, exactly one instance stores the
+   first and is probed by the second, and exactly one stores the second and is probed by the first (whichever tuple came
+   earlier, the later one meets it once). Groups that do not meet are not compared, and every Biclique must know of it;
+   `together`: for each combination of slots, one of each group, exactly one instance stores and is probed by all (of a
+   cube that goes by codes, which slots do not show, cube_check.py proves it), and
 3. every instance named exists, and
 4. equal codes are all that may match (`table.reach`), or one region takes everything.
 
@@ -26,7 +27,7 @@ number of groups in place of 2; ranged O(classes^2 * instances).
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, pairwise
+from itertools import pairwise
 from string import ascii_lowercase
 from typing import NamedTuple
 
@@ -35,11 +36,12 @@ import numpy.typing as npt
 
 from evenjoin.errors import TableError
 from evenjoin.kernels.hashing import I64
+from evenjoin.placement.cube_check import check_cube
 from evenjoin.placement.pieces import pieces
 from evenjoin.placement.place import At, Placement, place
 from evenjoin.placement.ranges import EQUAL, FIRST_CODE, LAST_CODE, Interval, Ranges
 from evenjoin.placement.table import Buckets, Keys, RoutingTable
-from evenjoin.placement.topology import WHOLE, Grid, Role, Slot, Topology
+from evenjoin.placement.topology import WHOLE, Biclique, Cube, Grid, Role, Slot, Topology, pairs_of
 
 Matrix = npt.NDArray[np.float32]
 
@@ -53,7 +55,8 @@ def check(table: RoutingTable) -> RoutingTable:
         return table
     _check_selectors(table)
     for topology in {region.topology for region in table.regions}:
-        _check_topology(table, topology)
+        if table.cube is None:
+            _check_topology(table, topology)
     if table.reach != EQUAL and len(table.regions) > 1:
         raise TableError(
             f"the table separates keys, but keys that differ may match ({table.reach}): results would be lost; "
@@ -81,6 +84,10 @@ def _check_selectors(table: RoutingTable) -> None:
 def _check_units(table: RoutingTable, topology: Topology) -> None:
     if isinstance(topology, Grid):
         _check_grid(table, topology)
+    if isinstance(topology, Cube):
+        check_cube(table, topology)
+    if isinstance(topology, Biclique):
+        _check_meets(table, topology)
     for side in range(table.groups):
         slots = topology.slots(side)
         if not slots or any(slot.weight <= 0 for slot in slots):
@@ -89,6 +96,17 @@ def _check_units(table: RoutingTable, topology: Topology) -> None:
             for instance, _ in slot.targets:
                 if not 0 <= instance < table.instances:
                     raise TableError(f"{topology} uses instance {instance}, the table has {table.instances}")
+
+
+def _check_meets(table: RoutingTable, biclique: Biclique) -> None:
+    if len(biclique.units) != table.groups:
+        raise TableError(f"{biclique} has units of {len(biclique.units)} groups, the table has {table.groups}")
+    mine, wanted = (pairs_of(meets, table.groups) for meets in (biclique.meets, table.meets))
+    strange = [(a, b) for a, b in (*mine, *wanted) if not 0 <= a < b < table.groups]
+    if strange:
+        raise TableError(f"{strange[0]} is no pair of two of the {table.groups} groups, the smaller one first")
+    if set(mine) != set(wanted):
+        raise TableError(f"{biclique}: groups {mine} meet in it, but {wanted} must: results would be lost or repeated")
 
 
 def _check_grid(table: RoutingTable, grid: Grid) -> None:
@@ -109,7 +127,7 @@ def _check_topology(table: RoutingTable, topology: Topology) -> None:
     if table.meeting == "together":
         _check_together(topology, sides)
         return
-    for first, second in combinations(range(table.groups), 2):
+    for first, second in pairs_of(table.meets, table.groups):
         for met in _meetings(sides[first], sides[second]):
             if (met != 1).any():
                 wrong = int(met[met != 1].max())

@@ -10,7 +10,9 @@ one position can stand for the whole piece, and `place` and `diff` need to be as
     overlap(old, new)     per pair of instances     stored on one under old and on the other under new (A-DSP's lambda)
     moved_volume(old, new)                          the volume that enters an instance, by `diff`
 
-Volumes are expectations: exact for the points, not for the tuples that they stand for.
+Volumes are expectations: exact for the points, not for the tuples that they stand for. Where a table is a cube that
+goes by codes, a few thousand tuples are drawn from the points instead, because the codes by all indexes of a tuple
+decide together. Where the points have no codes by further indexes, all values of them are taken to be equally likely.
 Pure arrays, no randomness. Cost O(pieces * targets); codes that all tables treat alike are counted as one code.
 """
 
@@ -22,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.kernels.hashing import I64, Codes
+from evenjoin.kernels.content import scrambled
+from evenjoin.kernels.hashing import I64, U64, Codes, mix64
 from evenjoin.kernels.runs import expand
 from evenjoin.placement.diff import diff
 from evenjoin.placement.place import At, cells_of, place, regions_of
@@ -32,6 +35,10 @@ from evenjoin.placement.topology import WHOLE, Role
 F64 = npt.NDArray[np.float64]
 Points = tuple[tuple[I64, F64], ...]
 """Per group (side) the codes and the weights of the points that stand for its tuples alive."""
+Further = tuple[tuple[I64, ...], ...]
+"""Per group the codes of its points by each further index; empty where they are not known."""
+DRAWN = 4096
+"""How many tuples stand for a group where codes by further indexes decide."""
 
 
 class Pieces(NamedTuple):
@@ -62,31 +69,31 @@ def pieces(tables: Sequence[RoutingTable], group: int, codes: Codes) -> Pieces:
     )
 
 
-def stored_volume(table: RoutingTable, points: Points) -> F64:
+def stored_volume(table: RoutingTable, points: Points, further: Further = ()) -> F64:
     """[sides, instances] The volume that each instance stores of each side."""
     out = np.zeros((table.groups, table.instances))
     for group in range(table.groups):
-        at, volume = _volumes((table,), group, points)
+        at, volume = _volumes((table,), group, points, further)
         stored = place(table, group, at).only(Role.STORE)
         out[group] = np.bincount(stored.instance, volume[stored.row], table.instances)
     return out
 
 
-def moved_volume(old: RoutingTable, new: RoutingTable, points: Points) -> float:
+def moved_volume(old: RoutingTable, new: RoutingTable, points: Points, further: Further = ()) -> float:
     """The volume that a change of table copies to other instances: what enters, by `diff`."""
     total = 0.0
     for group in range(old.groups):
-        at, volume = _volumes((old, new), group, points)
+        at, volume = _volumes((old, new), group, points, further)
         total += float(volume[diff(old, new, group, at).enter_row].sum())
     return total
 
 
-def overlap(old: RoutingTable, new: RoutingTable, points: Points) -> F64:
+def overlap(old: RoutingTable, new: RoutingTable, points: Points, further: Further = ()) -> F64:
     """[old instances, new instances] The volume that one stores under `old` and the other under `new`, all sides
     added."""
     out = np.zeros((old.instances, new.instances))
     for group in range(old.groups):
-        at, volume = _volumes((old, new), group, points)
+        at, volume = _volumes((old, new), group, points, further)
         before, after = (np.zeros((len(volume), table.instances)) for table in (old, new))
         for table, matrix in ((old, before), (new, after)):
             stored = place(table, group, at).only(Role.STORE)
@@ -95,14 +102,36 @@ def overlap(old: RoutingTable, new: RoutingTable, points: Points) -> F64:
     return out
 
 
-def _volumes(tables: Sequence[RoutingTable], group: int, points: Points) -> tuple[At, F64]:
+def _volumes(tables: Sequence[RoutingTable], group: int, points: Points, further: Further) -> tuple[At, F64]:
     """Code, position and volume of each piece of the group's points."""
+    if any(table.cube is not None for table in tables):
+        return _drawn(tables, group, points, further)
     codes, weights = points[group]
     kinds = np.array([_kind(table, codes) for table in tables]).reshape(len(tables), len(codes))
     _, first, kind = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
     alike = np.bincount(kind.reshape(-1), weights, len(first)).astype(np.float64)
     some = pieces(tables, group, codes[first])
     return At(codes[first][some.row], some.u), alike[some.row] * some.share
+
+
+def _drawn(tables: Sequence[RoutingTable], group: int, points: Points, further: Further) -> tuple[At, F64]:
+    """Tuples at even distances of rank among the group's points, with hashes of their numbers as positions."""
+    codes, weights = points[group]
+    ends = np.cumsum(weights)
+    total = float(ends[-1]) if len(ends) else 0.0
+    number = np.arange(DRAWN if total > 0 else 0, dtype=np.uint64)
+    rows = np.minimum(np.searchsorted(ends, (number + 0.5) / DRAWN * total), len(ends) - 1)
+    known = further[group] if group < len(further) else ()
+    indexes = max((dim.index_of(group) or 0) + 1 for table in tables if table.cube for dim in table.cube.dims)
+    more = tuple(
+        known[k][rows] if k < len(known) else _hashes(number, k + 1).view(np.int64) for k in range(indexes - 1)
+    )
+    u = (_hashes(number, 0) >> np.uint64(32)).astype(np.uint32)
+    return At(codes[rows], u, more), np.full(len(rows), total / DRAWN)
+
+
+def _hashes(number: U64, salt: int) -> U64:
+    return mix64(number + np.uint64(scrambled(salt)))
 
 
 def _kind(table: RoutingTable, codes: I64) -> I64:

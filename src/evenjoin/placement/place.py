@@ -6,7 +6,7 @@ This is the one placement function: the dispatcher, migrations, masks and the te
 disagree. It is deterministic and vectorised, and costs O(tuples * log(table) + messages).
 
 A table places *groups* of tuples. There is one group for each side of the join. `At` is all that placement knows of a
-tuple: the code of its key, and its position `u`, which is uniform and fixed for life.
+tuple: the codes of its keys, and its position `u`, which is uniform and fixed for life.
 `routed` is the one way to ask whether a code has a region of its own.
 
 Not guaranteed: that tuples which can match meet. The table decides that, and check.py proves it of a table.
@@ -22,19 +22,22 @@ import numpy.typing as npt
 from evenjoin.kernels.content import scrambled
 from evenjoin.kernels.hashing import GOLDEN, I64, U64, Codes, mix64
 from evenjoin.kernels.runs import expand
+from evenjoin.placement.cube import spread
 from evenjoin.placement.table import Compiled, RoutingTable
 from evenjoin.placement.topology import Role
 
 
 class At(NamedTuple):
-    """What decides where tuples go: the code and the position of each. Arrays of one length."""
+    """What decides where tuples go: the code of each by its side's index 0, its position, and its codes by the further
+    indexes (`more[k - 1]` by index k), which only a cube asks for (cube.py). Arrays of one length."""
 
     codes: Codes
     u: npt.NDArray[np.uint32]
+    more: tuple[Codes, ...] = ()
 
-    def take(self, rows: npt.NDArray[Any]) -> At:
+    def take(self, rows: npt.NDArray[Any] | slice) -> At:
         """The same for some of the tuples."""
-        return At(self.codes[rows], self.u[rows])
+        return At(self.codes[rows], self.u[rows], tuple(codes[rows] for codes in self.more))
 
 
 class Placement(NamedTuple):
@@ -84,7 +87,11 @@ _ROLE_KEYS = np.array([scrambled(role) | 1 for role in range(8)], np.uint64)
 
 def place(table: RoutingTable, group: int, at: At) -> Placement:
     """Where every tuple of `group` goes. A tuple gets at most one message per instance; its roles there are OR-ed."""
-    flat, (codes, u) = table.compiled, at
+    cube = table.cube
+    if cube is not None:
+        row, instance = spread(cube, group, (at.codes, *at.more), at.u)
+        return Placement(row, instance, np.full(len(row), Role.BOTH, np.uint8))
+    flat, codes, u = table.compiled, at.codes, at.u
     every, regions = regions_of(table, group, codes)
     slot = _slot(flat, table.groups, group, regions, u if every is None else u[every])
     count = flat.target[slot + 1] - flat.target[slot]

@@ -34,8 +34,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenjoin.placement.links import Link
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
-from evenjoin.placement.topology import Slot, Topology, topology_from_json
+from evenjoin.placement.topology import Cube, Meets, Slot, Topology, meets_from_json, topology_from_json
 
 Layout = Literal["shared", "split"]
 """How the initial table lets instances host units. shared: every instance hosts units of all sides. split: each side
@@ -77,6 +78,8 @@ class RoutingTable:
     layout      how the initial table hosted units on instances
     program     the name of what instances do with the tuples (instance/program.py); a table is for one program
     meeting     what that program needs to meet; the engine states it, as it states the reach
+    meets       the pairs of groups that this program lets meet (None: all); stated by the engine too
+    links       which codes may match by any index of two sides (links.py), where the table may have a cube; stated too
     """
 
     version: int
@@ -89,10 +92,16 @@ class RoutingTable:
     layout: Layout = "shared"
     program: str = "direct"
     meeting: Meeting = "pairs"
+    meets: Meets = None
+    links: tuple[Link, ...] = ()
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
         """The next version of the table, with these regions; this very object if they are the same."""
         return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
+
+    def stating(self, other: RoutingTable) -> RoutingTable:
+        """The same table with what the engine has stated on another one, of the same join and program."""
+        return replace(self, reach=other.reach, meeting=other.meeting, meets=other.meets, links=other.links)
 
     @property
     def name(self) -> str:
@@ -103,6 +112,12 @@ class RoutingTable:
     def title(self) -> str:
         """The table in a few words, for people."""
         return f"{self.origin}/{self.layout} on {self.instances}"
+
+    @property
+    def cube(self) -> Cube | None:
+        """The cube that places all tuples by their codes, if this table is such a cube."""
+        topology = self.regions[0].topology if len(self.regions) == 1 else None
+        return topology if isinstance(topology, Cube) and topology.by_code else None
 
     @property
     def ranged(self) -> bool:
@@ -134,6 +149,8 @@ class RoutingTable:
             "layout": self.layout,
             "program": self.program,
             "meeting": self.meeting,
+            **({} if self.meets is None else {"meets": [list(pair) for pair in self.meets]}),
+            **({"links": [link.to_json() for link in self.links]} if self.links else {}),
             **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
             "regions": [
                 {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
@@ -146,7 +163,8 @@ class RoutingTable:
         reach = Reach(*data["reach"]) if "reach" in data else EQUAL
         return cls(
             data["version"], data["instances"], data["groups"], data["buckets"], regions, data["origin"], reach,
-            data["layout"], data["program"], data["meeting"],
+            data["layout"], data["program"], data["meeting"], meets_from_json(data),
+            tuple(map(Link.from_json, data.get("links", ()))),
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,6 +9,8 @@ falls into a slot goes to the slot's targets, each of which is an instance with 
       s: slot 1   -> store 2, probe 0, 1                s: slot 1/2 -> store+probe 0, 2     (a column)
                                                            slot 1/2 -> store+probe 1, 3
 
+A third topology, the Cube, joins any number of sides and may look at codes too (cube.py).
+
 Invariant (decided by placement/check.py, for any topology): for each pair of slots of two sides exactly one
 instance stores the first and is probed by the second, and the other way round.
 Pure values. Not here: which tuples a topology gets, which its region says (table.py).
@@ -17,41 +19,55 @@ Pure values. Not here: which tuples a topology gets, which its region says (tabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
+from itertools import combinations
 from typing import Any, Literal
 
+from evenjoin.placement.cube import Cube
+from evenjoin.placement.slots import WHOLE, Division, Role, Slot, even_division
 
-class Role(IntFlag):
-    """What a tuple does at an instance."""
+__all__ = [
+    "WHOLE",
+    "Biclique",
+    "Cube",
+    "Division",
+    "Grid",
+    "Meets",
+    "Role",
+    "Slot",
+    "Topology",
+    "even_division",
+    "meets_from_json",
+    "pairs_of",
+    "topology_from_json",
+]
 
-    STORE = 1
-    PROBE = 2
-    BOTH = 3
+
+Meets = tuple[tuple[int, int], ...] | None
+"""The pairs of groups (a < b, ascending) whose tuples meet; None: every two groups do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A part of the range of `u`, and where its tuples go. Its share is `weight` over the sum of the side's weights."""
-
-    weight: float
-    targets: tuple[tuple[int, Role], ...]
+def pairs_of(meets: Meets, groups: int) -> tuple[tuple[int, int], ...]:
+    """The pairs that `meets` stands for."""
+    return tuple(combinations(range(groups), 2)) if meets is None else meets
 
 
 @dataclass(frozen=True, slots=True)
 class Biclique:
-    """Each side has units; a tuple is stored on one unit of its side and probes every unit of the others.
+    """Each group has units; a tuple is stored on one unit of its group and probes every unit of the groups it meets.
 
-    `units[side]` are the instances that host the side's units. `weights[side]` are the shares of these units (D-JB's
-    split keys); None: all units have the same share.
+    `units[group]` are the instances that host the group's units. `weights[group]` are the shares of these units (D-JB's
+    split keys); None: all units have the same share. `meets` lists the pairs of groups (a < b) that meet; None: all do.
     """
 
     units: tuple[tuple[int, ...], ...]
     weights: tuple[tuple[float, ...], ...] | None = None
+    meets: Meets = None
 
-    def slots(self, side: int) -> tuple[Slot, ...]:
-        probed = [unit for other, units in enumerate(self.units) if other != side for unit in units]
-        own = self.units[side]
-        shares = self.weights[side] if self.weights is not None else (1.0,) * len(own)
+    def slots(self, group: int) -> tuple[Slot, ...]:
+        met = sorted({one for pair in pairs_of(self.meets, len(self.units)) if group in pair for one in pair} - {group})
+        probed = [unit for other in met for unit in self.units[other]]
+        own = self.units[group]
+        shares = self.weights[group] if self.weights is not None else (1.0,) * len(own)
         return tuple(
             Slot(share, _merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
             for unit, share in zip(own, shares, strict=True)
@@ -61,15 +77,9 @@ class Biclique:
         out: dict[str, Any] = {"kind": "biclique", "units": [list(units) for units in self.units]}
         if self.weights is not None:
             out["weights"] = [list(weights) for weights in self.weights]
+        if self.meets is not None:
+            out["meets"] = [list(pair) for pair in self.meets]
         return out
-
-
-WHOLE = 2**32
-"""The size of the range of `u`. The widths of a division add up to it."""
-
-Division = tuple[tuple[int, int], ...]
-"""Which line of a grid each part of the range of `u` belongs to: consecutive pieces as (line, width). A line may have
-several pieces (start-point alignment, strategies/adsp/mapping.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +143,6 @@ class Grid:
         return out
 
 
-def even_division(lines: int) -> Division:
-    """One piece for each line, all of the same width but for the remainder of the integer division."""
-    cuts = [i * WHOLE // lines for i in range(lines + 1)]
-    return tuple((i, cuts[i + 1] - cuts[i]) for i in range(lines))
-
-
 def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
     """The pieces that both divisions make together, in order: (width, line of `one`, line of `two`)."""
     out: list[tuple[int, int, int]] = []
@@ -157,10 +161,20 @@ def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
     return _merged([(cell, Role.BOTH) for cell in cells])
 
 
-Topology = Biclique | Grid
+def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
+    """The same targets with each instance once; its roles are OR-ed."""
+    roles: dict[int, Role] = {}
+    for instance, role in targets:
+        roles[instance] = roles.get(instance, Role(0)) | role
+    return tuple(roles.items())
+
+
+Topology = Biclique | Grid | Cube
 
 
 def topology_from_json(data: dict[str, Any]) -> Topology:
+    if data["kind"] == "cube":
+        return Cube.from_json(data)
     if data["kind"] == "grid":
         one, two, three = data.get("divisions", ((), (), ()))
         return Grid(
@@ -172,12 +186,11 @@ def topology_from_json(data: dict[str, Any]) -> Topology:
             (tuple(map(tuple, one)), tuple(map(tuple, two)), tuple(map(tuple, three))),
         )
     weights = data.get("weights")
-    return Biclique(tuple(map(tuple, data["units"])), tuple(map(tuple, weights)) if weights else None)
+    return Biclique(
+        tuple(map(tuple, data["units"])), tuple(map(tuple, weights)) if weights else None, meets_from_json(data)
+    )
 
 
-def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
-    """The same targets with each instance once; its roles are OR-ed."""
-    roles: dict[int, Role] = {}
-    for instance, role in targets:
-        roles[instance] = roles.get(instance, Role(0)) | role
-    return tuple(roles.items())
+def meets_from_json(data: dict[str, Any]) -> Meets:
+    """What `to_json` of a Biclique or a table says of its `meets`."""
+    return tuple((a, b) for a, b in data["meets"]) if "meets" in data else None

@@ -28,16 +28,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.errors import TableError
-from evenjoin.instance.program import program_of
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work
 from evenjoin.kernels.content import Occurrences, content, scrambled
 from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.samples import Smallest
+from evenjoin.placement.check import check
+from evenjoin.placement.links import links_of
 from evenjoin.placement.place import LATE, At, Scattered, place
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Cube
 from evenjoin.spec import JoinSpec
+from evenjoin.state.tuples import TupleSchema
 
 Piece = tuple[int, pa.RecordBatch, int]
 """(instance, the rows for it, the sum of their lines)."""
@@ -90,7 +94,8 @@ class Dispatcher:
     def __init__(self, work: Work, watermark: int | None) -> None:
         if not suits(work.spec, work.table):
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
-        self._spec, self._schemas, self._table = work.spec, work.schemas, work.table
+        self._spec, self._table = work.spec, work.table
+        self._schemas = [schema for schema in work.schemas if isinstance(schema, TupleSchema)]
         self._watermark, self._limit, self._sampling = watermark, work.time_limit, work.sampling
         self._seed, self._batch = work.seed, work.batch
         self._intake = [Intake() for _ in work.spec.sides]
@@ -125,7 +130,7 @@ class Dispatcher:
         keyless = np.zeros(len(here), np.bool_)
         if valid is not None:
             keyless[sources[~valid]] = True
-            rows, codes = rows.keep(valid), codes[valid]
+            rows, codes = rows.keep(valid), [some[valid] for some in codes]
         self._intake[side] += Intake(
             total,
             late=int(late.sum()),
@@ -188,20 +193,29 @@ class Dispatcher:
         in_time[sources[~late]] = True
         return windowed.keep(~late), sources[~late], ~in_time
 
-    def _codes(self, side: int, rows: _Rows) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
-        index = self._spec.sides[side].index
-        if index.is_window and rows.times is not None:
-            return rows.times, None
-        keys = [_contiguous(key.evaluate(rows.columns, len(rows))) for key in index.exprs]
-        return self._schemas[side].codec.encode(keys, len(rows))
+    def _codes(self, side: int, rows: _Rows) -> tuple[list[Codes], npt.NDArray[np.bool_] | None]:
+        """The codes of each row, by index, and which rows can match at all: none of their keys is NULL under `=`."""
+        every: list[Codes] = []
+        valid: npt.NDArray[np.bool_] | None = None
+        for index, codec in zip(self._spec.sides[side].indexes, self._schemas[side].codecs, strict=True):
+            if index.is_window and rows.times is not None:
+                every.append(rows.times)
+                continue
+            keys = [_contiguous(key.evaluate(rows.columns, len(rows))) for key in index.exprs]
+            codes, mask = codec.encode(keys, len(rows))
+            every.append(codes)
+            valid = mask if valid is None else valid if mask is None else valid & mask
+        return every, valid
 
-    def _send(self, side: int, rows: _Rows, codes: Codes) -> list[Piece]:
+    def _send(self, side: int, rows: _Rows, every: list[Codes]) -> list[Piece]:
+        codes, more = every[0], tuple(every[1:])
         count = len(codes)
         if count == 0:
             return []
         schema, times = self._schemas[side], rows.times
         payload = [_contiguous(rows.columns[f"{schema.alias}.{field.name}"]) for field in schema.stored]
-        held = [codes, times, *payload] if schema.timed == "timed" else [codes, *payload]
+        coded = [every[k] for k in schema.coded]
+        held = [*coded, times, *payload] if schema.timed == "timed" else [*coded, *payload]
         seed = self._seed_of(side)
         ids = content(held, seed)
         if self._equal_rows_matter(side):
@@ -209,9 +223,9 @@ class Dispatcher:
         if self._sampling == "codes":
             self._samples[side].add(ids, codes)
         u = (ids >> np.uint64(32)).astype(np.uint32)
-        out = place(self._table, side, At(codes, u)).by_instance(self._table.instances)
+        out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)
-        arrays: list[pa.Array] = [pa.array(codes[out.rows])]
+        arrays: list[pa.Array] = [pa.array(some[out.rows]) for some in coded]
         if schema.timed == "timed":
             assert times is not None
             arrays.append(pa.array(times[out.rows]))
@@ -253,18 +267,38 @@ class Dispatcher:
 
 
 def stated(spec: JoinSpec, table: RoutingTable) -> RoutingTable:
-    """A strategy's table with the reach of the condition and the meeting of its program: what may match and what must
-    meet is not the strategy's to decide."""
-    return replace(table, reach=Reach(*spec.reach), meeting=program_of(spec, table.program).meeting)
+    """A strategy's table with the reach of the condition, the meeting of its program and, where the table is or may
+    become a cube, the links between codes: what may match and what must meet is not the strategy's to decide."""
+    may_be_cube = len(spec.sides) > 2 or any(isinstance(region.topology, Cube) for region in table.regions)
+    program = program_of(spec, table.program)
+    return replace(
+        table,
+        reach=Reach(*spec.reach),
+        meeting=program.meeting,
+        meets=program.meets,
+        links=links_of(spec.edges) if may_be_cube else (),
+    )
 
 
 def suits(spec: JoinSpec, table: RoutingTable) -> bool:
     """Whether the table brings together all codes that can match under this condition.
 
-    It does if only equal codes can match, if one region takes everything, or if the table was made (and checked) for
-    the reach of this condition.
+    It does if only equal codes can match, if one region takes everything (a cube brings together what its links allow,
+    which `check` has seen to), or if the table was made (and checked) for the reach of this condition.
     """
     return spec.equal_codes or len(table.regions) == 1 or table.reach == Reach(*spec.reach)
+
+
+def keeps_together(spec: JoinSpec, table: RoutingTable) -> bool:
+    """Whether the table brings all tuples of a combination to one instance, if its program needs that."""
+    needed = stated(spec, table)
+    if needed.meeting != "together":
+        return True
+    try:
+        check(needed)
+    except TableError:
+        return False
+    return True
 
 
 def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:

@@ -29,19 +29,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from evenjoin.commit.identity import Identity, check_ours, claim
 from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.commit.position import check_position
-from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, StateCorruptionError
+from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, SpecError, StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
-from evenjoin.instance.program import Program, program_of
+from evenjoin.instance.program import Program, store_schemas
+from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
-from evenjoin.load.receipt import Receipt, balance
+from evenjoin.load.receipt import Receipt, balance, over_hops
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
@@ -51,6 +52,7 @@ from evenjoin.runtime.settings import Settings
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
+from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
 
 TRIALS = 2
@@ -79,6 +81,14 @@ class Runtime(Protocol):
         """A digest of all that the source has read up to and including a batch; "" if the caller answers for that."""
 
 
+class _Known(NamedTuple):
+    """A program, and by store the columns of its rows and the width of its sub-windows."""
+
+    program: Program
+    schemas: tuple[Schema, ...]
+    sub_windows: tuple[int | None, ...]
+
+
 @dataclass(slots=True)
 class Driver:
     """Runs the batches of one join on one checkpoint folder. It holds the folder until `close`."""
@@ -91,7 +101,7 @@ class Driver:
     identity: Identity = field(init=False)
     schemas: tuple[TupleSchema, ...] = field(init=False)
     _owner: Owner = field(init=False)
-    _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
+    _programs: dict[str, _Known] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
     _start: Start = field(init=False)
     _started: float = field(init=False)
@@ -175,28 +185,40 @@ class Driver:
         initial = check(stated(self.spec, initial))
         if self.last is None:
             return initial
+        self._check_program(self.table_named(self.last.table).program, initial.program)
         return replace(initial, version=self.table_named(self.last.next_table).version + 1)
+
+    def _check_program(self, old: str, new: str) -> None:
+        """Refuse a program whose packs are not in the state, because another program was run so far."""
+        before, after = self._program(old)[0].stores, self._program(new)[0].stores
+        kept = {replace(store, packing="packed") for store in before}
+        if any(store.packs and replace(store, packing="packed") not in kept for store in after):
+            raise SpecError(
+                f"this checkpoint was run as {old.split()[0]!r}, which keeps no intermediate results as "
+                f"{new.split()[0]!r} needs them: start a new checkpoint, or use a strategy without them"
+            )
 
     def table_named(self, name: str) -> RoutingTable:
         if name not in self._tables:
             self._tables[name] = self.log.read_table(name)
         return self._tables[name]
 
-    def _program(self, name: str) -> tuple[Program, tuple[int | None, ...]]:
-        """The program of this name, and the widths of the sub-windows of its stores. Made once."""
+    def _program(self, name: str) -> _Known:
+        """The program of this name, made once."""
         if name not in self._programs:
             program = program_of(self.spec, name)
-            self._programs[name] = program, sub_window_widths(self.spec, program, self.settings.sub_window)
+            widths = sub_window_widths(self.spec, program, self.settings.sub_window)
+            self._programs[name] = _Known(program, store_schemas(self.spec, program, self.schemas), widths)
         return self._programs[name]
 
     def _work(self, batch: int, table: RoutingTable, manifest: Manifest) -> Work:
         settings = self.settings
-        program, sub_windows = self._program(table.program)
+        program, schemas, sub_windows = self._program(table.program)
         tracked = max(settings.strategy.tracked, settings.track)
         return Work(
             spec=self.spec,
             program=program,
-            schemas=self.schemas,
+            schemas=schemas,
             batch=batch,
             start=self._start.entry,
             trial=self._trials,
@@ -245,12 +267,12 @@ class Driver:
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
         results of all instances: those are run now."""
-        folder = f"receipts/{work.batch}/{work.mark}"
-        books = balance(self.folder.names(folder), work.table.instances)
+        folder, hops = f"receipts/{work.batch}/{work.mark}", len(work.program.hops)
+        books = balance(self.folder.names(folder), work.table.instances, hops)
         if books.missing:
             self._check_held()  # whoever took the checkpoint over has deleted them
             runtime.complete(work, watermark, books.missing)
-            books = balance(self.folder.names(folder), work.table.instances)
+            books = balance(self.folder.names(folder), work.table.instances, hops)
         if books.missing:
             self.log.check_last(self._entry)
             missing = list(books.missing)
@@ -261,7 +283,10 @@ class Driver:
                 "again: call df.persist() first in your function, or make the query above the join give the same rows "
                 "each time it is read"
             )
-        return [self._receipt(f"{folder}/{books.chosen[i]}") for i in range(work.table.instances)]
+        receipts = [
+            [self._receipt(f"{folder}/{name}") for name in books.chosen[i]] for i in range(work.table.instances)
+        ]
+        return [of_one[0] if hops == 1 else over_hops(of_one) for of_one in receipts]
 
     def _receipt(self, name: str) -> Receipt:
         return Receipt.from_bytes(self.folder.load(name).to_pybytes(), name)

@@ -21,9 +21,11 @@ from evenjoin.commit.outputs import Output
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
 from evenjoin.instance.batch import Arrivals, join_batch
+from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.work import Work
+from evenjoin.load.intake import Note
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
@@ -56,7 +58,7 @@ class LocalJoin:
         self._spec = spec
         self.schema = spec.schema
         self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
-        self._segments = Segments(folder, self._driver.schemas)
+        self._segments = Segments(folder)
 
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None
@@ -153,20 +155,45 @@ class _Batch:
     def execute(self, work: Work, watermark: int | None) -> None:
         dispatcher = Dispatcher(work, watermark)
         instances = [Arrivals() for _ in range(work.table.instances)]
+        messages: list[Sent] = []
         for side, rows in enumerate(self._sides):
             sent = dispatcher.dispatch(side, rows)
-            for instance, piece, lines in sent.pieces:
-                instances[instance].take("tuples", side, [piece], lines)
+            messages += [Sent(instance, side, piece, lines) for instance, piece, lines in sent.pieces]
             if sent.late is not None:
                 instance, piece, lines = sent.late
                 instances[instance].take("late", side, [piece], lines)
         instances[0].take_note(dispatcher.note)
         results: list[pa.RecordBatch] = []
-        for number, arrivals in enumerate(instances):
-            results += join_batch(work, number, arrivals, self._folder, self._segments, new_attempt())
+        for hop in range(len(work.program.hops)):
+            messages, instances = self._hop(work, hop, messages, instances, results)
         self.results = pa.Table.from_batches(results, self._join.schema)
         if self._sink is not None:
             self._sink(self.results, work.batch)
+
+    def _hop(
+        self, work: Work, hop: int, messages: Sequence[Sent], instances: Sequence[Arrivals],
+        results: list[pa.RecordBatch],
+    ) -> tuple[list[Sent], list[Arrivals]]:  # fmt: skip
+        """Deliver the messages and run every instance at one hop. Adds its results to `results`, and returns what is
+        sent to the next hop."""
+        following: list[Sent] = []
+        after = [Arrivals() for _ in instances]
+        entering = work.program.hops[hop].entering
+        for message in messages:
+            if message.store in entering:
+                instances[message.instance].take("tuples", message.store, [message.batch], message.lines)
+            else:
+                instances[message.instance].pass_on(message.lines)
+                following.append(message)
+        for number, arrivals in enumerate(instances):
+            for item in join_batch(work, number, arrivals, self._folder, self._segments, new_attempt(), hop):
+                if isinstance(item, Sent):
+                    following.append(item)
+                elif isinstance(item, Note):
+                    after[number].take_note(item)
+                else:
+                    results.append(item)
+        return following, after
 
     def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         raise AssertionError("every local instance runs in execute")
@@ -226,6 +253,8 @@ def progress(driver: Driver) -> Progress | None:
     last = driver.last
     if last is None or last.report is None:
         return None
+    instances, sides = last.report.instances, range(len(last.report.intake))
+    packs = [pack for load in instances for pack in load.packs]
     return Progress(
         last.batch,
         last.watermark.value,
@@ -236,4 +265,16 @@ def progress(driver: Driver) -> Progress | None:
         duration_ms=last.duration_ms,
         total=last.totals,
         ahead=tuple(intake.ahead for intake in last.report.intake),
+        messages=tuple(sum(load.messages[side] for load in instances) for side in sides),
+        sent_bytes=tuple(sum(load.sent_bytes[side] for load in instances) for side in sides),
+        packs=(
+            sum(pack.made for pack in packs),
+            sum(pack.pairs for pack in packs),
+            sum(pack.alive for pack in packs),
+            sum(pack.alive_pairs for pack in packs),
+        ),
+        packs_sent=sum(pack.sent for pack in packs),
+        hubs=sum(load.hubs for load in instances),
+        members=sum(load.members for load in instances),
+        waited_ms=max(load.waited_ms for load in instances),
     )

@@ -5,6 +5,7 @@ The way through:
     window, event_time                       the arguments about time
     sql -> scope -> parse -> expr            SQL text -> expressions (functions, coercion, lazy: how they are evaluated)
     linear -> condition -> order, band       the condition taken apart: keys, ranges, filters, residual
+    classes -> two_sides, many_sides         put together as a graph: indexes of sides, edges between them (graph)
     select, graph -> join_spec               output columns; sides and edges; all of it as one value
 
 Not here: everything that runs. A JoinSpec says what a result is, not how it is found.

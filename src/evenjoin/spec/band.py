@@ -1,4 +1,4 @@
-"""The band: which range of a condition without an equality drives the join, and by what each side is sorted then.
+"""The band: which range between two sides without an equality drives their edge, and by what each side is sorted then.
 
     abs(l.k - r.k) <= 2 AND l.v < r.v        keys l.k and r.k, low -2, high 2; l.v < r.v is checked pair by pair
     l.a + l.b <= r.c                         keys capped(l.a, 1, l.b, 1) and r.c, low 0
@@ -14,7 +14,7 @@ may leave the residual. Any other range stays there, because sums may overflow, 
 
 A float range drives only if it is sure to be wide enough. Each side's value must occur once in it. What NaN and the
 infinities do in it is found out by evaluating it: `r.x - l.x > 5` is TRUE for a NaN, `r.x > l.x + 5` only for one on
-the right. Not here: which codes a probe asks for (kernels/band.py), and joins with an equality, which have no band.
+the right. Not here: which codes a probe asks for (kernels/band.py), and edges with an equality, which have no band.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import pyarrow.types as pt
 from evenjoin.kernels.band import NO_SLACK, Kind, Slack, asked_codes
 from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.spec import coercion
-from evenjoin.spec.condition import Condition, Range
+from evenjoin.spec.condition import Range
 from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Literal
 from evenjoin.spec.linear import as_sum, has_nanos
 from evenjoin.spec.scope import Scope
@@ -90,13 +90,14 @@ class DrivingRange:
     enforced: tuple[Range, ...]
 
 
-def choose_band(condition: Condition, times: Sequence[Expr | None], scope: Scope) -> DrivingRange | None:
-    """The range that drives the join; None if there is none. One with two ends is preferred to one with one end, then
-    any other to that of the event times, then an exact one to a rounded one, then the first one written.
+def choose_band(ranges: Sequence[Range], times: Sequence[Expr | None], scope: Scope) -> DrivingRange | None:
+    """The range that drives an edge, out of those between its two sides; None if there is none. One with two ends is
+    preferred to one with one end, then any other to that of the event times, then an exact one to a rounded one, then
+    the first one written.
 
-    ``times`` are the order expressions of the sides."""
+    ``times`` are the order expressions of the two sides."""
     found: list[tuple[tuple[bool, bool, bool], DrivingRange]] = []
-    for r in condition.ranges:
+    for r in ranges:
         drive = _integer(r, scope) if r.kind != "real" else _ordered(r, scope) or _decimal(r, scope) or _real(r, scope)
         if drive is not None:
             on_time = tuple(Call("time", (e,)) for e in (r.left, r.right)) == tuple(times)

@@ -6,12 +6,14 @@
     filters  l: l.v > 0
     residual l.x <> r.x
 
-Guarantee: a pair satisfies the condition  <=>  its tuples pass their filters, all keys are equal, all ranges hold and
-the residual is TRUE. Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real``
+Guarantee: a combination of tuples, one of each side, satisfies the condition  <=>  its tuples pass their filters, all
+keys are equal, all ranges hold and the residual is TRUE. A key or a range is between two sides, whatever their number.
+Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real``
 they are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``,
 the conjuncts it was made of. A constant TRUE vanishes; FALSE and NULL become a filter that nothing passes. A range with
 low > high is legal and matches nothing.
-Not here: which range becomes the order of the state, or what a join supports (join_spec.py).
+Not here: which range becomes the order of the state, what two equalities say together (classes.py), or what a join
+supports (join_spec.py).
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ NEVER = Literal(False, pa.bool_())
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """left = right (or <=>): an expression of each side, both of type ``type``. ``implied`` is a range that follows.
+    """left = right (or <=>): an expression of each side, both of type ``type``. ``members`` are the same two before
+    they were brought to that type, ``sources`` the conjunct. ``implied`` is a range that follows.
 
     ``recheck`` says that terms changed sides with wrapping arithmetic. The keys are then equal modulo 2**64 only, so
     the residual has the conjunct too.
@@ -49,6 +52,8 @@ class Key:
     type: pa.DataType
     null_safe: bool
     implied: Range | None
+    members: tuple[Expr, Expr]
+    sources: tuple[Expr, ...]
     recheck: bool = False
 
 
@@ -92,10 +97,14 @@ class Condition:
     def filter_of(self, alias: str) -> Expr | None:
         return conjunction([expr for owner, expr in self.filters if owner == alias])
 
-    def residual_without(self, used: Sequence[Range]) -> Expr | None:
-        """What is left to check when the ranges ``used`` are enforced elsewhere."""
-        left = {s for r in self.ranges if r not in used for s in r.sources} | set(self.residual)
-        return conjunction([c for c in self.conjuncts if c in left])
+    def left_to_check(self, used: Sequence[Key | Range]) -> list[Expr]:
+        """The conjuncts, in the order written, that nothing enforces when the keys and ranges ``used`` are enforced
+        elsewhere. Filters are not among them."""
+        enforced = set(used)
+        parts: list[Key | Range] = [*self.keys, *self.ranges]
+        rest = [part for part in parts if part not in enforced]
+        left = {source for part in rest for source in part.sources} | set(self.residual)
+        return [c for c in self.conjuncts if c in left]
 
 
 def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
@@ -132,7 +141,7 @@ def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
         elif len(sides) == 1 and WINDOW not in sides:
             filters.append((next(iter(sides)), conjunct))
         elif (key := _key(conjunct, scope)) is not None:
-            keys.append(key)
+            keys.append(replace(key, sources=(conjunct,)))
             residual += [conjunct] if key.recheck else []
         elif found := _ranges(conjunct, scope):
             for r in found:
@@ -173,12 +182,14 @@ def _typed_key(source: Call, left: Expr, right: Expr, implied: Range | None, sco
     if common is None or pt.is_nested(common):
         raise ExprError(f"cannot join {left} ({types[0]}) with {right} ({types[1]}): CAST one of them", source.at)
     sides = tuple(next(iter(scope.sides_of(e))) for e in (left, right))
-    left, right = (_as_key(e, t, common) for e, t in zip((left, right), types, strict=True))
-    return Key((sides[0], sides[1]), left, right, common, source.name == "<=>", implied)
+    keys = [as_key(e, common, scope) for e in (left, right)]
+    null_safe = source.name == "<=>"
+    return Key((sides[0], sides[1]), keys[0], keys[1], common, null_safe, implied, (left, right), (source,))
 
 
-def _as_key(expr: Expr, source: pa.DataType, common: pa.DataType) -> Expr:
-    expr = expr if source == common else Cast(expr, common, "convert", expr.at)
+def as_key(expr: Expr, common: pa.DataType, scope: Scope) -> Expr:
+    """The expression in the type that it is compared in, so that equal values have equal bits."""
+    expr = expr if expr.type(scope.types) == common else Cast(expr, common, "convert", expr.at)
     return Call("key", (expr,), expr.at) if pt.is_floating(common) else expr
 
 

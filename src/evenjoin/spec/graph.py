@@ -7,9 +7,11 @@
                              low, high -10 .. 0     low <= time(t) - time(o) <= high
                              residual  o.fare < t.speed
 
-* An `Index` is what a side's state can be sorted by, placed by and asked for. Index 0 is the order of its runs.
+* An `Index` is what a side's state can be sorted by, placed by and asked for. Index 0 is the order of its runs. With
+  two sides there is one. With more a side has one for each set of expressions that its edges compare.
 * An `Edge` holds everything that is checked between its two sides. `drive` is the part that a probe can use: equal
-  codes, a band of codes, or nothing (`<>`, or times only); then every pair is looked at.
+  codes, a band of codes, or nothing (`<>`, or times only); then every pair is looked at. Two sides have one edge at
+  most, and the edges of a join connect all of its sides.
 * A `View` is an edge as one of its sides sees it. `Edge.seen_from` is the only place where bounds change sign.
 
 Time bounds are difference constraints, so bounds that follow from others are found by shortest paths (`closure`):
@@ -17,15 +19,16 @@ Time bounds are difference constraints, so bounds that follow from others are fo
     d[x][y] = the largest time(y) - time(x) that a result can have, None where nothing bounds it
     a <= b <= a + 5  and  b <= c <= b + 7   =>   d[a][c] = 12, so `a` must wait 12 for `c` although no conjunct says so
 
-Guarantee: a combination of tuples is a result exactly if every tuple passes its side's filter and every two of them
-satisfy their edge. A tuple of side x is dead once time + horizon <= watermark, with horizon = max over y of d[x][y].
-Not here: which conjunct became what (condition.py, order.py, band.py), the watermark, and everything that runs.
+Guarantee: a combination of tuples is a result exactly if every tuple passes its side's filter, every two of them
+satisfy their edge, if they have one, and the residual of the whole join is TRUE. A tuple of side x is dead once
+time + horizon <= watermark, with horizon = max over y of d[x][y].
+Not here: which conjunct became what (two_sides.py, many_sides.py), the watermark, and everything that runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -56,6 +59,8 @@ class Index:
         return bool(self.types) and not self.exprs
 
 
+EVERYTHING = Index((), (), ())
+"""The index of an edge that nothing drives: all tuples have the code 0."""
 WINDOW_START = Index((), (pa.int64(),), (False,))
 
 
@@ -121,6 +126,17 @@ class Edge:
         return View(b, a, self.drive, self.index[::-1], band, *mirrored(self.low, self.high), self.residual)
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a condition says of the sides and their edges. By side `indexes` and `orders`. `residual` is what reads
+    three sides or more; what reads two is in their edge."""
+
+    indexes: tuple[tuple[Index, ...], ...]
+    orders: tuple[Expr | None, ...]
+    edges: tuple[Edge, ...]
+    residual: Expr | None
+
+
 def closure(sides: int, edges: Sequence[Edge]) -> Closure:
     """The bounds that follow from all edges together: shortest paths over their `high` and `-low`. O(sides^3).
 
@@ -143,11 +159,12 @@ def _less(one: Bound, two: Bound) -> Bound:
     return min((bound for bound in (one, two) if bound is not None), default=None)
 
 
-def horizon(bounds: Closure, side: int, delayed: Sequence[bool]) -> Bound:
-    """How long a tuple of a side must be kept, in time units after its own time; None: for ever.
+def tightened(sides: int, edges: Sequence[Edge]) -> tuple[Edge, ...]:
+    """The edges with bounds as narrow as all of them together allow."""
+    d = closure(sides, edges)
 
-    `delayed[y]` says whether side y has a watermark: without one nobody knows that y's tuples have all come.
-    """
-    waits = [bounds[side][other] if delayed[other] else None for other in range(len(bounds)) if other != side]
-    known = [wait for wait in waits if wait is not None]
-    return max(known) if len(known) == len(waits) else None
+    def narrow(edge: Edge) -> Edge:
+        (a, b), least = edge.sides, d[edge.sides[1]][edge.sides[0]]
+        return replace(edge, low=None if least is None else -least, high=d[a][b])
+
+    return tuple(map(narrow, edges))

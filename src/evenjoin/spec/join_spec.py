@@ -3,39 +3,43 @@
     build_spec({"o": schema, "t": schema}, on="o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 10 MINUTES AND o.ts",
                event_time="ts", watermark="30 seconds")
 
-A join is a graph (graph.py). What concerns one side is in its `SideSpec`. What two sides must have in common is in the
-`Edge` between them. Terms of a side, all times in time units (window.py):
+A join is a graph of two or more sides (graph.py). What concerns one side is in its `SideSpec`. What two sides must have
+in common is in the `Edge` between them, and what reads more of them at once is in `JoinSpec.residual`. Terms of a side,
+all times in time units (window.py):
 
-* index:    what the state is sorted, placed and asked by. Without an equality the best range gives it (band.py).
-* order:    the int64 by which the state is sorted within a key: the event time, else the side's part of the first range
-            that can be used.
-* horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it.
+* indexes:  what the state is asked by; it is sorted and placed by the first. Without an equality the best range gives
+            it (band.py). With three and more sides a side may need several (many_sides.py).
+* order:    the int64 by which the state is sorted within a key: the event time, else, with two sides, the side's part
+            of the first range that can be used.
+* horizon:  a stored tuple at t is dead once t + horizon <= watermark: only late tuples could still match it. It is the
+            longest `wait` for another side.
 * lateness: a tuple at t is late once t + lateness <= watermark.
 
 With a window, dispatch replaces the order by the start of the window, once for each window of the tuple. Then edges are
 bounded by 0 .. 0, and horizons are the size of the window.
 
-Invariant: a pair is a result <=> both pass their filters and satisfy their edge. A tuple with a NULL key (but under
-<=>) matches nothing, and neither does one with a NULL order where an edge of its side is bounded in time.
+Invariant: a combination of one tuple a side is a result <=> all pass their filters, every two with an edge satisfy it,
+and the residual is TRUE. A tuple with a NULL key in any of its indexes (but under <=>) matches nothing, and neither
+does one with a NULL order where an edge of its side is bounded in time.
 Not here: the watermark itself, and everything that runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from evenjoin.errors import SpecError
-from evenjoin.spec.band import DrivingRange, choose_band
 from evenjoin.spec.condition import Condition, read_condition
 from evenjoin.spec.event_time import EventTimes, read_event_times
 from evenjoin.spec.expr import Column, Expr
-from evenjoin.spec.graph import WINDOW_START, Closure, Drive, Edge, Index, closure, horizon
-from evenjoin.spec.order import Order, choose_order
+from evenjoin.spec.graph import Edge, Graph, Index, closure
+from evenjoin.spec.many_sides import many_sided
 from evenjoin.spec.scope import Scope, check_aliases
 from evenjoin.spec.select import Output, read_select
+from evenjoin.spec.two_sides import two_sided
 from evenjoin.spec.window import Duration, Window
 
 HOW = ("inner", "left", "right", "full", "semi", "anti")
@@ -67,7 +71,8 @@ class SideSpec:
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
     """A whole join; see the top of this file. `schema` has the columns of its results, `text` is the condition as
-    written, `canonical` its text without the user's spelling (render.py)."""
+    written, `canonical` its text without the user's spelling (render.py). `residual` is what reads three sides or more,
+    or a side and its window; with two sides it is None, because their edge has everything."""
 
     sides: tuple[SideSpec, ...]
     edges: tuple[Edge, ...]
@@ -79,11 +84,14 @@ class JoinSpec:
     canonical: str
     late: str = "drop"
     watermark_policy: str = "min"
+    residual: Expr | None = None
 
     @property
     def equal_codes(self) -> bool:
-        """Whether only tuples with equal codes can match, because of an equality or of the start of their window."""
-        return all(edge.drive == "equal" for edge in self.edges)
+        """Whether only tuples with equal codes can match, because of an equality that all sides share or of the start
+        of their window. A code is that of index 0."""
+        pairs = len(self.sides) * (len(self.sides) - 1) // 2
+        return len(self.edges) == pairs and all(e.drive == "equal" and e.index == (0, 0) for e in self.edges)
 
     @property
     def ordered_codes(self) -> bool:
@@ -92,8 +100,24 @@ class JoinSpec:
 
     @property
     def reach(self) -> tuple[int | None, int | None]:
-        """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0; None is no bound."""
-        return self.edges[0].reach
+        """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0; None is no bound. With
+        three and more sides it is 0 .. 0 if all codes are equal, and otherwise not known."""
+        if len(self.sides) == 2:
+            return self.edges[0].reach
+        return (0, 0) if self.equal_codes else (None, None)
+
+    def between(self, a: int, b: int) -> Edge | None:
+        """The edge of two sides, if they have one."""
+        return next((edge for edge in self.edges if set(edge.sides) == {a, b}), None)
+
+    def wait(self, x: int, y: int) -> int | None:
+        """How long after its own time a tuple of side x can still be needed by one of side y that is not late, in time
+        units; None: for ever. Without a watermark of y nobody knows that its tuples have all come."""
+        if self.window is not None:
+            return None if all(side.delay is None for side in self.sides) else self.window[0]
+        if self.sides[x].event_time is None or self.sides[y].delay is None:
+            return None
+        return closure(len(self.sides), self.edges)[x][y]
 
     def edges_of(self, side: int) -> tuple[Edge, ...]:
         """The edges that a side is one end of."""
@@ -145,24 +169,23 @@ def build_spec(
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
     condition = read_condition(on, scope)
-    order = choose_order(condition, times, scope)
-    drive = None if condition.keys or times.window else choose_band(condition, order.exprs, scope)
+    graph = (two_sided if len(schemas) == 2 else many_sided)(condition, times, scope)
     outputs = read_select(select, scope)
-    edges = (_edge(condition, times, order, drive),)
-    bounds = closure(len(schemas), edges)
-    sides = tuple(_side(i, condition, times, order, drive, scope, edges, bounds, outputs) for i in range(len(schemas)))
-    return JoinSpec(
+    sides = tuple(_side(i, condition, times, graph, scope, outputs) for i in range(len(schemas)))
+    spec = JoinSpec(
         sides=sides,
-        edges=edges,
+        edges=graph.edges,
         window=times.window,
         select=outputs,
-        schema=_output_schema(sides, edges, outputs),
+        schema=_output_schema(sides, graph.edges, outputs),
         how=how,
         text=condition.text,
         canonical=condition.canonical,
         late=late,
         watermark_policy=watermark_policy,
+        residual=graph.residual,
     )
+    return replace(spec, sides=tuple(replace(side, horizon=_longest_wait(spec, i)) for i, side in enumerate(sides)))
 
 
 def _output_schema(sides: Sequence[SideSpec], edges: Sequence[Edge], outputs: Sequence[Output]) -> pa.Schema:
@@ -171,7 +194,12 @@ def _output_schema(sides: Sequence[SideSpec], edges: Sequence[Edge], outputs: Se
     known: set[str] = set()
     for number, side in enumerate(sides):
         known |= {f"{side.alias}.{field.name}" for field in side.schema if not field.nullable}
-        tested = [key for key, null_safe in zip(side.index.exprs, side.index.null_safe, strict=False) if not null_safe]
+        tested = [
+            key
+            for index in side.indexes
+            for key, null_safe in zip(index.exprs, index.null_safe, strict=False)
+            if not null_safe
+        ]
         if side.order is not None and any(edge.bounded for edge in edges if number in edge.sides):
             tested.append(side.order)
         known |= {expr.name for expr in tested if isinstance(expr, Column)}
@@ -188,80 +216,51 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 def _check_supported(schemas: Mapping[str, pa.Schema], how: str) -> None:
     """The one place that says which joins exist today."""
     _check_choice("how", how, HOW)
-    if len(schemas) not in (2, 3):
-        raise SpecError(f"a join has two or three sides, not {len(schemas)}")
-    if len(schemas) == 3:
-        raise SpecError("a join of three sides is not supported yet; join two, then the result with the third")
+    if len(schemas) < 2:
+        raise SpecError(f"a join has at least two sides, not {len(schemas)}")
     if how != "inner":
         raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
 
 
-def _edge(condition: Condition, times: EventTimes, order: Order, drive: DrivingRange | None) -> Edge:
-    """The edge between the two sides of the join."""
-    residual = condition.residual_without((*order.enforced, *(drive.enforced if drive else ())))
-    by: Drive = "band" if drive else "equal" if condition.keys or times.window else "none"
-    return Edge((0, 1), by, (0, 0), drive.band if drive else None, order.low, order.high, residual)
-
-
-def _index(number: int, alias: str, condition: Condition, times: EventTimes, drive: DrivingRange | None) -> Index:
-    """What a side is sorted by: its part of the equalities, its part of the range that drives, or the start of its
-    window."""
-    if drive is not None:
-        return Index((drive.keys[number],), (drive.type,), (False,))
-    if not condition.keys and times.window is not None:
-        return WINDOW_START
-    return Index(
-        tuple(key.left if key.sides[0] == alias else key.right for key in condition.keys),
-        tuple(key.type for key in condition.keys),
-        tuple(key.null_safe for key in condition.keys),
-    )
-
-
 def _side(
-    number: int,
-    condition: Condition,
-    times: EventTimes,
-    order: Order,
-    drive: DrivingRange | None,
-    scope: Scope,
-    edges: Sequence[Edge],
-    bounds: Closure,
-    outputs: Sequence[Output],
+    number: int, condition: Condition, times: EventTimes, graph: Graph, scope: Scope, outputs: Sequence[Output]
 ) -> SideSpec:
+    """A side, all but its horizon: that follows from the whole join."""
     alias = scope.aliases[number]
     schema = scope.schemas[alias]
-    index = _index(number, alias, condition, times, drive)
-    residuals = [edge.residual for edge in edges if number in edge.sides and edge.residual is not None]
-    after = [*residuals, *(output.expr for output in outputs)]
+    residuals = [graph.residual, *(edge.residual for edge in graph.edges if number in edge.sides)]
+    after = [e for e in (*residuals, *(output.expr for output in outputs)) if e is not None]
     filter_ = condition.filter_of(alias)
-    before = [e for e in (filter_, *index.exprs, order.exprs[number]) if e is not None]
+    keys = [key for index in graph.indexes[number] for key in index.exprs]
+    before = [e for e in (filter_, *keys, graph.orders[number]) if e is not None]
     payload = _used(after, alias)
     used = payload | _used(before, alias) | {c for c in (times.columns.get(alias),) if c is not None}
-    wait, lateness = _expiry(number, times, scope.aliases, bounds)
     return SideSpec(
         alias=alias,
         schema=schema,
         event_time=times.columns.get(alias),
         delay=times.delays.get(alias),
         filter=filter_,
-        indexes=(index,),
-        order=order.exprs[number],
+        indexes=graph.indexes[number],
+        order=graph.orders[number],
         columns=tuple(name for name in schema.names if name in used),
         payload=tuple(name for name in schema.names if name in payload),
-        horizon=wait,
-        lateness=lateness,
+        horizon=None,
+        lateness=_lateness(alias, times),
     )
 
 
-def _expiry(number: int, times: EventTimes, aliases: Sequence[str], bounds: Closure) -> tuple[int | None, int | None]:
-    """(horizon, lateness) of a side."""
+def _lateness(alias: str, times: EventTimes) -> int | None:
     if times.window is not None:
-        size = times.window[0] if times.delays else None
-        return size, size
-    lateness = 0 if aliases[number] in times.delays else None
-    if any(alias not in times.columns for alias in aliases):
-        return None, lateness
-    return horizon(bounds, number, [alias in times.delays for alias in aliases]), lateness
+        return times.window[0] if times.delays else None
+    return 0 if alias in times.delays else None
+
+
+def _longest_wait(spec: JoinSpec, side: int) -> int | None:
+    """The horizon of a side."""
+    waits = [spec.wait(side, other) for other in range(len(spec.sides)) if other != side]
+    known = [wait for wait in waits if wait is not None]
+    return max(known) if len(known) == len(waits) else None
 
 
 def _used(exprs: Sequence[Expr], alias: str) -> set[str]:

@@ -27,14 +27,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 
 from evenjoin.errors import StateCorruptionError
-from evenjoin.kernels.hashing import I64
 from evenjoin.state.files import Folder
+from evenjoin.state.packs import Packs, PackSchema, Rows, Schema
 from evenjoin.state.tuples import Tuples, TupleSchema
 
 MAX_PIECES = 16
@@ -56,13 +56,14 @@ class Run:
     file, index       the segment, and which of its record batches the run is
     rows, alive       its tuples, and how many of them are alive
     sub_window        the number of its sub-window; 0 where nothing expires
-    low, high         the least and the greatest time of its tuples; both 0 without times
+    low, high         the least time of its tuples, and the greatest by which one expires; both 0 without times
     bytes             its size in memory
     file_bytes, crc   size and CRC-32 of the whole file
     mask              the name of a table: only the tuples that it stores on this instance are alive, because the others
                       have migrated away. None: all are alive
     dirty             hashed codes that more than one key of the run share (instance/verify.py); None: there are more
                       than MOST_DIRTY, too many to travel in receipts and commits, and whoever reads the run finds them
+    pairs             of a run of packs: how many members they have
     """
 
     file: str
@@ -77,6 +78,7 @@ class Run:
     crc: int
     mask: str | None = None
     dirty: tuple[int, ...] | None = ()
+    pairs: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -86,24 +88,26 @@ class Run:
         return cls(**{**data, "dirty": None if data["dirty"] is None else tuple(data["dirty"])})
 
 
-def cut(tuples: Tuples, width: int | None) -> list[tuple[int, Tuples]]:
-    """Sorted tuples cut into sub-windows of `width`, each with its number: time // width. None: they are not cut.
+def cut(tuples: Rows, width: int | None) -> list[tuple[int, Rows]]:
+    """Sorted tuples (or packs) cut into sub-windows of `width`, each with its number: the time by which they expire
+    // width. None: they are not cut.
 
     A batch that spans very many sub-windows, such as a backfill, is cut into at most MAX_PIECES wider ones. Their
     width is doubled as often as needed.
     """
-    if width is None or tuples.times is None or len(tuples) == 0:
+    times = tuples.ages
+    if width is None or times is None or len(tuples) == 0:
         return [(0, tuples)]
-    low, high = int(tuples.times.min()), int(tuples.times.max())
+    low, high = int(times.min()), int(times.max())
     while high // width - low // width >= MAX_PIECES:
         width *= 2
     if low // width == high // width:
         return [(high // width, tuples)]
-    numbers = np.floor_divide(tuples.times, width)
+    numbers = np.floor_divide(times, width)
     return [(int(n), tuples.take(np.flatnonzero(numbers == n))) for n in np.unique(numbers)]
 
 
-def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> tuple[Run, ...]:
+def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Rows, tuple[int, ...]]]) -> tuple[Run, ...]:
     """Write sorted runs as one segment. Each is given as (sub-window, tuples, dirty codes)."""
     columns = runs[0][1].schema.run
     size = pa.MockOutputStream()
@@ -113,7 +117,19 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Tuples, tuple[int,
     crc = zlib.crc32(data)
     folder.write(name, data)
     return tuple(
-        Run(name, index, len(t), len(t), sub, *_span(t.times), t.batch.nbytes, data.size, crc, dirty=_listed(dirty))
+        Run(
+            name,
+            index,
+            len(t),
+            len(t),
+            sub,
+            *_span(t),
+            t.batch.nbytes,
+            data.size,
+            crc,
+            dirty=_listed(dirty),
+            pairs=len(t.members) if isinstance(t, Packs) else 0,
+        )  # fmt: skip
         for index, (sub, t, dirty) in enumerate(runs)
     )
 
@@ -122,14 +138,15 @@ def _listed(dirty: tuple[int, ...]) -> tuple[int, ...] | None:
     return dirty if len(dirty) <= MOST_DIRTY else None
 
 
-def _write(sink: Any, columns: pa.Schema, runs: Sequence[tuple[int, Tuples, tuple[int, ...]]]) -> None:
+def _write(sink: Any, columns: pa.Schema, runs: Sequence[tuple[int, Rows, tuple[int, ...]]]) -> None:
     with pa.ipc.new_file(sink, columns) as writer:
         for _, tuples, _ in runs:
             writer.write_batch(tuples.batch)
 
 
-def _span(times: I64 | None) -> tuple[int, int]:
-    return (0, 0) if times is None or len(times) == 0 else (int(times.min()), int(times.max()))
+def _span(tuples: Rows) -> tuple[int, int]:
+    times, ages = tuples.times, tuples.ages
+    return (0, 0) if times is None or ages is None or len(times) == 0 else (int(times.min()), int(ages.max()))
 
 
 def choose(runs: Sequence[Run], budget: int) -> tuple[Run, ...]:
@@ -152,11 +169,12 @@ def _affordable(tier: Sequence[Run], budget: int) -> tuple[Run, ...]:
     return tuple(run for run, read in zip(by_size, accumulate(r.rows for r in by_size), strict=True) if read <= budget)
 
 
-def merged(schema: TupleSchema, runs: Sequence[tuple[Tuples, np.ndarray | None]]) -> Tuples:
+def merged(schema: Schema, runs: Sequence[tuple[Rows, np.ndarray | None]]) -> Rows:
     """The live tuples of some runs as one sorted run. Each run comes with the mask of its live tuples; None: all
-    live."""
+    live. Packs of equal hubs become one."""
     batches = [t.batch if live is None else t.batch.filter(pa.array(live)) for t, live in runs]
-    return Tuples.joined(schema, batches, schema.run)
+    whole = schema.joined(batches, schema.run)
+    return whole.of_equal_hubs() if isinstance(whole, Packs) else whole
 
 
 class Segments:
@@ -167,20 +185,25 @@ class Segments:
     time.
     """
 
-    def __init__(self, folder: Folder, schemas: tuple[TupleSchema, ...]) -> None:
-        self._folder, self._schemas = folder, schemas
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
         self._open: dict[str, dict[str, pa.ipc.RecordBatchFileReader]] = defaultdict(dict)
         self._known: dict[str, dict[tuple[str, int, str | None, str], tuple[str, Any]]] = defaultdict(dict)
         self._ran: dict[str, int] = {}
         self._swept = -1
 
-    def read(self, store: int, run: Run) -> Tuples:
-        """The tuples of a run of a store."""
+    @overload
+    def read(self, schema: TupleSchema, run: Run) -> Tuples: ...
+    @overload
+    def read(self, schema: PackSchema, run: Run) -> Packs: ...
+    def read(self, schema: Schema, run: Run) -> Rows:
+        """The tuples (or packs) of a run, which have the columns of the schema."""
         files = self._open[_owner(run.file)]
         reader = files.get(run.file)
         if reader is None:
             reader = files[run.file] = self._verified(run)
-        return Tuples.of(self._schemas[store], reader.get_batch(run.index))
+        batch = reader.get_batch(run.index)
+        return Packs.of(schema, batch) if isinstance(schema, PackSchema) else Tuples.of(schema, batch)
 
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
         """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew

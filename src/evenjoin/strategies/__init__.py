@@ -7,9 +7,12 @@ from evenjoin.strategies.bistream import ContRand, Hash, Random
 from evenjoin.strategies.djb import DJB
 from evenjoin.strategies.dynamic import Dynamic
 from evenjoin.strategies.fastjoin import FastJoin
+from evenjoin.strategies.hypercube import Hypercube
 from evenjoin.strategies.lsstream import LsStream
 from evenjoin.strategies.readj import Readj
 from evenjoin.strategies.square import Square
+from evenjoin.strategies.tree import Tree
+from evenjoin.strategies.trijoin import TriJoin
 
 __all__ = [
     "DJB",
@@ -18,11 +21,14 @@ __all__ = [
     "Dynamic",
     "FastJoin",
     "Hash",
+    "Hypercube",
     "LsStream",
     "Random",
     "Readj",
     "Square",
     "Strategy",
+    "Tree",
+    "TriJoin",
     "resolve",
     "strategies",
 ]

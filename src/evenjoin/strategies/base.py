@@ -40,6 +40,7 @@ from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items, work_by_instance
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.spec import JoinSpec
 
 
 @runtime_checkable
@@ -116,6 +117,13 @@ class Bounds:
     def alert(self) -> float:
         """The imbalance above which a plan is called for."""
         return (self.goal + self.threshold) / 2
+
+
+def for_join(strategy: Strategy, spec: JoinSpec) -> Strategy:
+    """The strategy for this join. One whose tables depend on the graph of the join has a method `for_join` that returns
+    a copy of itself which knows it, or refuses the join with a SpecError."""
+    fit: Callable[[JoinSpec], Strategy] | None = getattr(strategy, "for_join", None)
+    return strategy if fit is None else fit(spec)
 
 
 def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:

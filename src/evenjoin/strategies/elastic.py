@@ -132,7 +132,7 @@ class Elastic:
             fresh = self.inner.initial(wanted, table.groups, table.layout)
         except SpecError:  # the strategy's settings do not fit so few instances
             return None
-        return replace(fresh, version=table.version + 1, reach=table.reach)
+        return replace(fresh, version=table.version + 1).stating(table)
 
 
 def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:

@@ -2,7 +2,9 @@
 
     union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
-Invariant: partition p of the second stage is instance p of the table. Each execution of a task gives the files that it
+A program with a second hop has a third stage: what the second one yields are packed rows again.
+
+Invariant: partition p of each later stage is instance p of the table. Each execution of a task gives the files that it
 writes (segments, receipt) a name of its own, so retried and speculative tasks do no harm.
 Not here: what is done to the rows (runtime/dispatch.py, instance/batch.py), and when a batch is final (driver.py).
 """
@@ -22,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from evenjoin.errors import EvaluationError
 from evenjoin.instance.batch import Arrivals, join_batch
+from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_instance
 from evenjoin.instance.work import Work
@@ -31,7 +34,7 @@ from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.runtime.local import new_attempt
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
-from evenjoin.runtime.spark.wire import NOTE, PACKED, SIDE, Packed, Slots, pack, packed_rows, unpack
+from evenjoin.runtime.spark.wire import NOTE, PACKED, RESULTS, SIDE, Packed, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
 
@@ -97,6 +100,9 @@ class SparkBatch:
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
         packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._slots), PACKED)
         placed = packed.repartitionById(work.table.instances, "instance")
+        for hop in range(len(work.program.hops) - 1):
+            packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
+            placed = packed.repartitionById(work.table.instances, "instance")
         return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._schema)
 
 
@@ -151,22 +157,61 @@ def _by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.Record
 def join_partition(
     work: Work, folder: Folder, only: frozenset[int] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Second stage: all packed rows for one instance -> its results. `only` names the instances to run; None: all."""
-    instance = _partition()
+    """Last stage: all packed rows for one instance -> its results. `only` names the instances to run; None: all."""
+    instance, hop = _partition(), len(work.program.hops) - 1
     arrivals = Arrivals()
+    for kind, line, blob in _packed(instance, batches):
+        if kind == RESULTS:
+            yield from unpack(blob)
+        else:
+            _take(arrivals, kind, line, blob)
+    if only is not None and instance not in only:
+        return
+    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop)
+    settle()
+
+
+def hop_partition(
+    work: Work, folder: Folder, hop: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """A stage before the last: all packed rows for one instance -> its results and what it sends on, as packed rows.
+
+    Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because the order
+    in which a shuffle brings them is not fixed: so the task sends the same when it runs again.
+    """
+    instance = _partition()
+    arrivals, entering = Arrivals(), work.program.hops[hop].entering
+    for kind, line, blob in sorted(_packed(instance, batches), key=lambda row: row[:2]):
+        if kind >= 0 and kind % 2 == 0 and kind // 2 not in entering:
+            arrivals.pass_on(line)
+            yield packed_rows([(instance, kind, line % 2**64, blob.as_buffer())])
+        else:
+            _take(arrivals, kind, line, blob)
+    for item in join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop):
+        if isinstance(item, Sent):
+            yield packed_rows([(item.instance, 2 * item.store, item.lines, pack([item.batch]))])
+        elif isinstance(item, Note):
+            yield packed_rows([(instance, NOTE, 0, pa.py_buffer(item.to_bytes()))])
+        else:
+            yield packed_rows([(instance, RESULTS, 0, pack([item]))])
+    settle()
+
+
+def _packed(instance: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Scalar]]:
+    """The packed rows for an instance, as (kind, sum of lines, blob)."""
     for batch in batches:
         wheres, kinds, lines = (batch.column(name).to_pylist() for name in ("instance", "kind", "lines"))
         for where, kind, line, blob in zip(wheres, kinds, lines, batch.column("blob"), strict=True):
             if where != instance:
                 raise EvaluationError(f"rows for instance {where} came to instance {instance}")
-            if kind == NOTE:
-                arrivals.take_note(Note.from_bytes(blob.as_py()))
-            else:
-                arrivals.take("late" if kind % 2 else "tuples", kind // 2, unpack(blob), line)
-    if only is not None and instance not in only:
-        return
-    yield from join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt())
-    settle()
+            yield kind, line, blob
+
+
+def _take(arrivals: Arrivals, kind: int, line: int, blob: pa.Scalar) -> None:
+    if kind == NOTE:
+        arrivals.take_note(Note.from_bytes(blob.as_py()))
+    else:
+        arrivals.take("late" if kind % 2 else "tuples", kind // 2, unpack(blob), line)
 
 
 def migrate_partition(
@@ -207,7 +252,7 @@ OPEN_JOINS = 8
 def _segments(folder: Folder, work: Work) -> Segments:
     """The segments that this worker process has open. Its later tasks reuse them."""
     key = repr(folder), work.spec.canonical, work.table.program, *(schema.codec for schema in work.schemas)
-    _OPEN[key] = _OPEN.pop(key) if key in _OPEN else Segments(folder, work.schemas)
+    _OPEN[key] = _OPEN.pop(key) if key in _OPEN else Segments(folder)
     for oldest in [*_OPEN][:-OPEN_JOINS]:
         del _OPEN[oldest]
     return _OPEN[key]

@@ -4,8 +4,9 @@ Into the first stage goes one DataFrame for all sides: the number of the side, a
 type share a slot across sides. So two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows
 that Spark turns into Arrow stay narrow. (These slots have nothing to do with those of a topology.)
 
-Between dispatch and join one row holds many tuples: (instance, kind, lines, blob). The blob is an Arrow IPC stream, and
-`lines` the sum of its tuples' lines in the books, modulo 2^64.
+Between dispatch and join, and between two hops of a join, one row holds many tuples: (instance, kind, lines, blob). The
+blob is an Arrow IPC stream, and `lines` the sum of its tuples' lines in the books, modulo 2^64. Results that are found
+before the last hop travel to the end in the same way.
 
 Invariant: unpacking gives back the columns that were packed, under their own names and declared types.
 Not here: which instance a tuple goes to (placement/place.py).
@@ -33,8 +34,9 @@ PACKED = StructType(
     ]
 )
 PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("lines", pa.int64()), ("blob", pa.binary())])
-NOTE = -1
-"""The kind of a row with the note of a dispatch task. Tuples of side s have kind 2 s, its late rows 2 s + 1."""
+NOTE, RESULTS = -1, -2
+"""The kinds of rows with the note of a task, and with results. Rows of store s have kind 2 s, late rows of side s
+2 s + 1."""
 
 Packed = tuple[int, int, int, pa.Buffer]
 """(instance, kind, sum of the lines, blob)."""
