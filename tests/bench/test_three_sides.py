@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from evenjoin.bench.three_way import Answer, Race, Turn
 from evenjoin.bench.trijoin import SCHEMA, SPAN_US, Density, NearStreams
 from evenjoin.bench.workloads import EPOCH_US
 from evenjoin.errors import SpecError
+from evenjoin.load.report import InstanceLoad, LoadReport, PackLoad
 
 THREE = (*trijoin.NAMES, *three_keys.NAMES)
 SMALL = Size(rows=120, batches=3)
@@ -272,32 +272,34 @@ def test_the_race_alternates_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert not any((tmp_path / "tri-cyclic" / leftover).exists() for leftover in ("data", "run"))
 
 
-def report(**more: object) -> SimpleNamespace:
-    loads = [SimpleNamespace(stored=(3, 4, 5), probes=(1, 1, 1), bytes=100, busy_ms=ms) for ms in (5.0, 7.0)]
-    return SimpleNamespace(instances=loads, **more)
+def report(hubs: int = 0) -> LoadReport:
+    """Two instances with three sides and a store of packs each."""
+    packs = (PackLoad("s@r", made=2, pairs=5, sent=1, sent_bytes=50, alive=4, alive_pairs=9),)
+    counts = ((3, 4, 5), (1, 1, 1), (0, 0, 2), 100)
+    loads = (InstanceLoad(n, *counts, 5.0 + n, (2, 2, 2), (10, 20, 30), packs, hubs, 7, 1.5 * n) for n in range(2))
+    return LoadReport(0, tuple(loads), (), (), ())
 
 
-def test_counters_that_a_report_does_not_have_are_none() -> None:
-    """Those it has are summed over instances and sides."""
-    bare = theta3.counters_of(report())  # type: ignore[arg-type]
-    assert (bare.stored, bare.probes, bare.stored_bytes, bare.busiest_ms) == (24, 6, 200, 7.0)
-    assert (bare.hubs, bare.members, bare.packs, bare.sent_bytes, bare.waiting_ms) == (None,) * 5
-    full = theta3.counters_of(report(hubs=(4, 5), members=9, sent_bytes=2_000_000, waiting_ms=3.5))  # type: ignore[arg-type]
-    assert (full.hubs, full.members, full.sent_bytes, full.waiting_ms) == (9, 9, 2_000_000, 3.5)
+def test_counters_are_summed_over_instances_and_stores() -> None:
+    """What is sent and stored are tuples and packs; busy and waiting time are the greatest."""
+    assert theta3.counters_of(report(hubs=3)) == theta3.Counters(
+        probes=6, stored=32, stored_bytes=200, busiest_ms=6.0, hubs=6, members=14, packs=4, pairs=10, sent=14,
+        sent_bytes=220, waiting_ms=1.5,
+    )  # fmt: skip
 
 
-def test_a_run_is_a_row_with_dashes_for_what_it_does_not_know() -> None:
+def test_a_run_is_a_row() -> None:
     """Totals over all batches, medians of warm ones, state after the last."""
-    batches = tuple(theta3.counters_of(report(hubs=n, sent_bytes=1_000_000)) for n in (1, 2, 3, 4))  # type: ignore[arg-type]
+    batches = tuple(theta3.counters_of(report(hubs=n)) for n in (1, 2, 3, 4))
     run = theta3.Run("tri-chain", "tree", 9, "split", outcome("evenjoin", 2_000), 5, batches)
     row = dict(zip(theta3.COLUMNS, theta3.cells(run), strict=True))
     assert row == {
-        "": "tri-chain", "strategy": "tree", "n": "9", "batch ms": "500", "busiest ms": "7", "rows/s": "2,000",
-        "hubs": "10", "members": "-", "packs": "-", "sent MB": "4.0", "stored": "24", "stored MB": "0.0",
-        "waiting ms": "-",
+        "": "tri-chain", "strategy": "tree", "n": "9", "batch ms": "500", "busiest ms": "6", "rows/s": "2,000",
+        "hubs": "20", "members": "56", "packs": "16", "pairs": "40", "sent": "56", "sent MB": "0.0", "stored": "32",
+        "stored MB": "0.0", "waiting ms": "2",
     }  # fmt: skip
     saved = json.loads(json.dumps(theta3.document([run], "spark")))["runs"][0]
-    assert (saved["right"], saved["hubs"], saved["members"], saved["layout"]) == (True, 10, None, "split")
+    assert (saved["right"], saved["hubs"], saved["sent_bytes"], saved["layout"]) == (True, 20, 880, "split")
 
 
 def test_a_strategy_that_fails_is_told_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +314,7 @@ def test_a_strategy_that_fails_is_told_and_left_out(tmp_path: Path, monkeypatch:
         return outcome(job.system, 100.0, results=5 if job.strategy == "trijoin" else 4)
 
     monkeypatch.setattr(theta3, "run_job", fake)
-    monkeypatch.setattr(theta3, "read_counters", lambda checkpoint: ())
+    monkeypatch.setattr(theta3, "read_counters", lambda checkpoint: (theta3.counters_of(report()),))
     sizes = ["tri-chain", "--rows", "50", "--batches", "2", "--out", str(tmp_path), "--engine", "embedded"]
     result = CliRunner().invoke(theta3.main, [*sizes, "--strategy", "tree", "--strategy", "trijoin"])
     assert result.exit_code == 0, result.output

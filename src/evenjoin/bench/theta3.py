@@ -7,10 +7,10 @@
     batch ms        median batch after the first two                             TriJoin Fig. 10, 12, 14, 20, 21
     rows/s          input rows over the time of all batches                      Fig. 11, 13, 15
     hubs, members   packs (or pairs) whose hub was compared, and members compared for a condition of their own
-    packs           intermediate results generated                               Fig. 18, 19
-    sent MB         what dispatch and hops sent to the instances
+    packs, pairs    intermediate results generated, and pairs in them            Fig. 18, 19
+    sent, MB        tuples and packs that dispatch and hops sent to the instances, copies too, and their size
     stored          tuples and packs alive after the last batch, copies too; and their bytes on disk
-    waiting ms      from the end of dispatch until the second join of a tree could begin, median batch      Fig. 2
+    waiting ms      from the start of the first hop to that of the last, the median batch        Fig. 2
 
 All runs are in layout `split`, where the papers' groups of instances are disjoint. A batch's barrier replaces TriJoin's
 signals, so a tuple does not wait for a pair; what its figures call latency is looked for in the batch time.
@@ -52,23 +52,26 @@ from evenjoin.state.files import open_folder
 
 WORKLOADS = ("tri-cyclic", "tri-chain")
 STRATEGIES = ("hypercube", "trijoin", "trijoin(packing=paired)", "tree")
+TOTALS = ("probes", "hubs", "members", "packs", "pairs", "sent", "sent_bytes")
 WARM = 2
 LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a batch's report says of the work; None is what it does not know."""
+    """What a batch's report says of the work, over all instances; `busiest_ms` and `waiting_ms` are the greatest."""
 
     probes: int
     stored: int
     stored_bytes: int
     busiest_ms: float
-    hubs: int | None = None
-    members: int | None = None
-    packs: int | None = None
-    sent_bytes: int | None = None
-    waiting_ms: float | None = None
+    hubs: int
+    members: int
+    packs: int
+    pairs: int
+    sent: int
+    sent_bytes: int
+    waiting_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,47 +90,36 @@ class Run:
     def right(self) -> bool:
         return self.outcome.results == self.expected
 
-    def total(self, name: str) -> int | None:
-        """A counter over all batches; None if one does not know it."""
-        values = [getattr(batch, name) for batch in self.batches]
-        return sum(values) if values and None not in values else None
+    def total(self, name: str) -> int:
+        """A counter over all batches."""
+        return sum(getattr(batch, name) for batch in self.batches)
 
-    def median(self, name: str) -> float | None:
-        """A counter's median over the warm batches; None if one does not know it."""
-        values = [getattr(batch, name) for batch in self.batches[WARM:] or self.batches]
-        return statistics.median(values) if values and None not in values else None
+    def median(self, name: str) -> float:
+        """A counter's median over the warm batches."""
+        return statistics.median([float(getattr(batch, name)) for batch in self.batches[WARM:] or self.batches])
 
-    def last(self, name: str) -> int | None:
+    def last(self, name: str) -> int:
         """A counter after the last batch."""
-        return getattr(self.batches[-1], name) if self.batches else None
+        return int(getattr(self.batches[-1], name))
 
 
 def counters_of(report: LoadReport) -> Counters:
-    """What a report says. The only place that knows the names of its fields; those it does not have are None."""
-
-    def total(name: str) -> Any:
-        found = getattr(report, name, None)
-        if found is None:
-            of_each = [getattr(load, name, None) for load in report.instances]
-            found = of_each if None not in of_each else None
-        return found if found is None or isinstance(found, (int, float)) else _flat(found)
-
+    """What a report says. The only place that knows the names of its fields."""
+    loads = report.instances
+    packs = [pack for load in loads for pack in load.packs]
     return Counters(
-        probes=total("probes"),
-        stored=total("stored"),
-        stored_bytes=total("bytes"),
-        busiest_ms=max((load.busy_ms for load in report.instances), default=0.0),
-        hubs=total("hubs"),
-        members=total("members"),
-        packs=total("packs"),
-        sent_bytes=total("sent_bytes"),
-        waiting_ms=getattr(report, "waiting_ms", None),
+        probes=sum(sum(load.probes) for load in loads),
+        stored=sum(sum(load.stored) for load in loads) + sum(pack.alive for pack in packs),
+        stored_bytes=sum(load.bytes for load in loads),
+        busiest_ms=max((load.busy_ms for load in loads), default=0.0),
+        hubs=sum(load.hubs for load in loads),
+        members=sum(load.members for load in loads),
+        packs=sum(pack.made for pack in packs),
+        pairs=sum(pack.pairs for pack in packs),
+        sent=sum(sum(load.messages) for load in loads) + sum(pack.sent for pack in packs),
+        sent_bytes=sum(sum(load.sent_bytes) for load in loads) + sum(pack.sent_bytes for pack in packs),
+        waiting_ms=max((load.waited_ms for load in loads), default=0.0),
     )
-
-
-def _flat(values: Any) -> Any:
-    """The sum of numbers, however nested."""
-    return sum(_flat(value) if isinstance(value, (list, tuple)) else value for value in values)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -223,8 +215,8 @@ def job_of(
 
 
 COLUMNS = (
-    "", "strategy", "n", "batch ms", "busiest ms", "rows/s", "hubs", "members", "packs", "sent MB", "stored",
-    "stored MB", "waiting ms",
+    "", "strategy", "n", "batch ms", "busiest ms", "rows/s", "hubs", "members", "packs", "pairs", "sent", "sent MB",
+    "stored", "stored MB", "waiting ms",
 )  # fmt: skip
 
 
@@ -240,20 +232,22 @@ def told(runs: Sequence[Run]) -> Table:
 
 
 def cells(run: Run) -> list[str]:
-    """A run as the cells of COLUMNS; what it does not know is a dash."""
-    figures: list[tuple[float | None, float]] = [  # with the unit it is shown in
+    """A run as the cells of COLUMNS."""
+    figures: list[tuple[float, float]] = [  # with the unit it is shown in
         (run.outcome.median_ms(WARM), 1),
         (run.median("busiest_ms"), 1),
         (run.outcome.rows_per_s, 1),
         (run.total("hubs"), 1),
         (run.total("members"), 1),
         (run.total("packs"), 1),
+        (run.total("pairs"), 1),
+        (run.total("sent"), 1),
         (run.total("sent_bytes"), 1e6),
         (run.last("stored"), 1),
         (run.last("stored_bytes"), 1e6),
         (run.median("waiting_ms"), 1),
     ]
-    shown = ["-" if value is None else f"{value / unit:,.{1 if unit > 1 else 0}f}" for value, unit in figures]
+    shown = [f"{value / unit:,.{1 if unit > 1 else 0}f}" for value, unit in figures]
     return [run.workload, run.strategy, str(run.instances), *shown]
 
 
@@ -268,7 +262,10 @@ def document(runs: Sequence[Run], engine: str) -> dict[str, Any]:
                 "right": run.right,
                 "batch_ms": run.outcome.median_ms(WARM),
                 "rows_per_s": run.outcome.rows_per_s,
-                **{name: run.total(name) for name in ("probes", "hubs", "members", "packs", "sent_bytes")},
+                **{
+                    name: run.total(name)
+                    for name in ("probes", "hubs", "members", "packs", "pairs", "sent", "sent_bytes")
+                },
                 **{name: run.last(name) for name in ("stored", "stored_bytes")},
                 **{name: run.median(name) for name in ("busiest_ms", "waiting_ms")},
             }

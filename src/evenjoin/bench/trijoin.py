@@ -5,7 +5,7 @@
     packets-cyclic, packets-chain   the same conditions over packets of a network trace               TriJoin Fig. 21
 
 each with times at most `window` batches apart for every two sides that the condition compares. A name may have
-settings: ``tri-cyclic(e=3,matches=2.5,window=1,tied=0.1,skew=0)``.
+settings: ``tri-cyclic(e=3,matches=2.5,window=1,tied=0.3,skew=0)``.
 
 What the paper says of its data: three subsets of 15 million tuples, from DiDi's GPS traces or from the MAWI archive of
 network traffic; six fields S, D, L, I, Int, Str of types string, double, long, int, int, string; about 80 bytes each; e
@@ -74,7 +74,7 @@ class Density:
     e: int = 3
     matches: float = 3.0
     window: float = 1.0
-    tied: float = 0.1
+    tied: float = 0.3
     skew: float = 0.0
 
     def __post_init__(self) -> None:
