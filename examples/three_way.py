@@ -35,4 +35,6 @@ writer = joined.writeStream.format("parquet").option("checkpointLocation", f"{fo
 query = writer.trigger(availableNow=True).start(f"{folder}/joined")
 query.awaitTermination()
 print(f"{spark.read.parquet(f'{folder}/joined').count():,} rewards by users who clicked and reviewed; the last batch:")
-print(*query.load().instances, f"heaviest: {query.load().heavy[0]}", sep="\n")
+for load in query.load().instances:
+    print(f"instance {load.instance}: stored {load.stored}, came {load.probes}, results {load.matches}")
+print(f"the heaviest video and user: {query.load().heavy[0].name}")

@@ -61,8 +61,8 @@ def test_three_way_writes_what_it_counts(tmp_path: Path, spark, monkeypatch, cap
     expected = oracle.answer(sides, on, ["click.video", "click.user", "reward.ts AS rewarded"])
     found = ds.dataset(tmp_path / "joined", partitioning="hive").to_table(columns=["video", "user", "rewarded"])
     assert sum(expected.values()) == found.num_rows == int(told.split()[0].replace(",", "")) > 0
-    assert [line.partition("(")[0] for line in loads[:4]] == ["InstanceLoad"] * 4
-    assert loads[4].startswith("heaviest: ")
+    assert [line.partition(":")[0] for line in loads[:4]] == [f"instance {number}" for number in range(4)]
+    assert loads[4].startswith("the heaviest video and user: ")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
