@@ -262,6 +262,24 @@ def test_equalities_mean_what_they_say(data: Any, drawn: Any, more: str | None, 
     compare("rst", " AND ".join([*on, *([more] if more else [])]), data, {"event_time": event_time})
 
 
+def test_numbers_that_differ_and_are_equal_as_doubles() -> None:
+    """r.b = s.b is checked although the code of all three is that of a double."""
+    schema = pa.schema([("id", pa.int64()), ("b", pa.int64()), ("x", pa.float64())])
+    table = pa.table({"id": [0, 1], "b": BIG, "x": [float(2**53), 0.0]}, schema=schema)
+    assert compare("rst", "r.b = s.b AND s.b = t.x", dict.fromkeys("rst", table), {}) == 2
+
+
+@pytest.mark.parametrize("window", [None, sliding(3, 1)])
+def test_brute_force_may_take_a_few_combinations_at_a_time(window: Any, monkeypatch: Any) -> None:
+    """The oracle's answer does not depend on how the cross product is cut."""
+    table = pa.table({"id": [0, 1, 2], "a": [0, 1, 1], "t": [0, 1, None]})
+    spec = build_spec(dict.fromkeys("rst", table.schema), "r.a = s.a AND s.a <= t.a", event_time="t", window=window)
+    whole = brute_force(spec, dict.fromkeys("rst", table))
+    monkeypatch.setattr("evenjoin.testing._CHUNK", 4)
+    assert brute_force(spec, dict.fromkeys("rst", table)) == whole
+    assert whole.total() == (1 * 3 + 4 * 2 if window is None else 3 + 2 + 3)
+
+
 SECOND = dt.datetime(2024, 2, 28, 23, 59, 59)
 MOMENTS = [SECOND + dt.timedelta(seconds=n, microseconds=m) for n, m in ((0, 0), (0, 1), (1, 0), (1, 1))]
 NANOS = [pa.scalar(m, pa.timestamp("ns")).value + n for m in MOMENTS for n in (0, 1, 999)]
