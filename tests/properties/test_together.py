@@ -34,6 +34,7 @@ CONDITIONS = [
     "a.name = b.name AND c.name = b.name AND c.v <> a.v",
     "a.k <=> b.k AND b.k <=> c.k AND c.t <= a.t",
     "a.k = b.k AND b.k = c.k AND a.name = c.name",
+    "a.k = b.k AND b.k = c.k AND a.v + b.v > c.v",
 ]
 tables = st.lists(routing_tables(sides=3, meeting="together"), min_size=1, max_size=4)
 
