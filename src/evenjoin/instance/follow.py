@@ -420,8 +420,9 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     elif view.drive == "equal" and one.schema.codecs[first_index].exact:
         keep &= left == right
     elif view.drive == "equal":
-        keys = [key_values(spec, side, k, *found[side]) for side, k in zip((view.side, view.other), view.index)]
-        keep &= (left == right) & same_keys(spec.sides[view.side].indexes[first_index].null_safe, *keys)
+        my_keys = key_values(spec, view.side, first_index, one, mine)
+        their_keys = key_values(spec, view.other, second_index, two, theirs)
+        keep &= same_keys(spec.sides[view.side].indexes[first_index].null_safe, my_keys, their_keys)
     if view.low is not None and one.times is not None and two.times is not None:
         keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
     if view.high is not None and one.times is not None and two.times is not None:

@@ -19,7 +19,7 @@ The order rule (invariant 2) is one comparison. Within a batch the sides count a
 So of any combination exactly one member, the last to arrive, sees all the others, and each result is made once.
 `meeting` says what a routing table must bring together for that: every two tuples that can match (`pairs`; `meets` says
 of which groups), or all tuples of a combination at one instance (`together`). The engine states it on the table, and
-placement/check.py decides whether the table keeps it. Whether a program makes each result once is decided by spreads.py.
+placement/check.py decides whether the table keeps it. spreads.py decides whether a program makes each result once.
 
 Pure values. Not here: which programs there are (programs.py), how a step is probed (follow.py), and where tuples are
 placed (placement/).

@@ -1,8 +1,8 @@
 """prove(program): would this program lose or repeat a result? Every program goes through it when it is made.
 
-One tuple a side, all of which match, must give exactly one result in each of the ways to spread them over batches: 3 for
-two sides, 13 for three, 75 for four. No data is needed. A rule that is left out, a hop in the wrong place, or both
-directions of a chain forwarded shows in some of these spreads.
+One tuple a side, all of which match, must give exactly one result in each of the ways to spread them over batches: 3
+ways for two sides, 13 for three, 75 for four. No data is needed. A rule that is left out, a hop in the wrong place, or
+both directions of a chain forwarded shows in some of these spreads.
 
 The tuples are run through the program by hand. Where tuples only have to meet in pairs, each group has a unit of its
 own: what is stored at one unit cannot be probed at another. Where they come together, there is one unit.

@@ -129,7 +129,7 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Rows, tuple[int, .
             crc,
             dirty=_listed(dirty),
             pairs=len(t.members) if isinstance(t, Packs) else 0,
-        )  # fmt: skip
+        )
         for index, (sub, t, dirty) in enumerate(runs)
     )
 

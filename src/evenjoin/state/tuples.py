@@ -131,11 +131,10 @@ def _tuple_schema(spec: JoinSpec, number: int, seed: int, shown: Literal["shown"
 
 
 def _codec(spec: JoinSpec, number: int, k: int, seed: int, shown: Literal["shown", "redacted"]) -> KeyCodec:
-    """The codec of index k of a side. Codes that are compared by order are never salted."""
+    """The codec of index k of a side. Codes that are compared by order are never salted, and where there are such no
+    others are: an index may be compared by order with one side and for equality with another."""
     index = spec.sides[number].indexes[k]
-    bands = [edge.seen_from(number) for edge in spec.edges_of(number) if edge.drive == "band"]
-    ordered = any(view.index[0] == k for view in bands)
-    hidden = shown == "redacted" and bool(index.exprs) and not ordered
+    hidden = shown == "redacted" and bool(index.exprs) and not spec.ordered_codes
     return KeyCodec(index.types, index.null_safe, seed, "salted" if hidden else "plain")
 
 

@@ -176,8 +176,8 @@ def hop_partition(
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """A stage before the last: all packed rows for one instance -> its results and what it sends on, as packed rows.
 
-    Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because the order
-    in which a shuffle brings them is not fixed: so the task sends the same when it runs again.
+    Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because a
+    shuffle brings them in any order: so the task sends the same when it runs again.
     """
     instance = _partition()
     arrivals, entering = Arrivals(), work.program.hops[hop].entering
