@@ -110,6 +110,14 @@ def test_layout_split_is_refused(strategy, instances):
         evenjoin.local(schemas(3), equal_keys(3), select=ids(3), strategy=strategy, instances=instances, layout="split")
 
 
+@pytest.mark.parametrize("strategy", ["trijoin", "tree"])
+def test_programs_that_need_pairs_may_be_split(strategy):
+    """There layout 'split' is not what is wrong, and the message says what is."""
+    with pytest.raises(SpecError, match=r"at least one instance per") as refused:
+        evenjoin.local(schemas(3), equal_keys(3), select=ids(3), strategy=strategy, instances=2, layout="split")
+    assert "layout='shared'" not in str(refused.value)
+
+
 def test_a_single_instance_has_everything_together():
     """There ContRand and random are right as well."""
     parts = skewed(3, [20, 20])
