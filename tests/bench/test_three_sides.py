@@ -20,6 +20,7 @@ from evenjoin.bench.compare import NATIVE, Plan, job_of
 from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import Job, JobError, Outcome, run_job
 from evenjoin.bench.join_workload import JoinWorkload, Size
+from evenjoin.bench.ours import run_embedded
 from evenjoin.bench.peers import joined_tables, parquet_tables, run_duckdb, steps_of
 from evenjoin.bench.three_way import Answer, Race, Turn
 from evenjoin.bench.trijoin import SCHEMA, SPAN_US, Density, NearStreams
@@ -340,6 +341,20 @@ def test_the_embedded_engine_is_a_system_like_others(two_sided: Job, tmp_path: P
     expected = run_duckdb(replace(two_sided, system="duckdb"))
     assert (found.rows, found.results) == (expected.rows, expected.results)
     assert len(found.batch_ms) == 3 == len(theta3.read_counters(two_sided.checkpoint))
+
+
+EACH = [(name, strategy) for name in THREE for strategy in workload(name).compared.split(",")]
+
+
+@pytest.mark.parametrize(("name", "strategy"), EACH)
+def test_every_strategy_answers_as_duckdb_does(name: str, strategy: str, tmp_path: Path) -> None:
+    """Those that are compared by default, on the embedded engine, over batches of which some expire."""
+    found = workload(name, Size(rows=300, batches=4))
+    sides = written(found, tmp_path / "data")
+    job = Job("embedded", sides, found.condition, found.select, str(tmp_path / "ck"), 2, 4, watermark=found.watermark)
+    expected = run_duckdb(replace(job, near=found.near, reach_us=found.reach_us))
+    done = run_embedded(replace(job, strategy=strategy))
+    assert (done.rows, done.results) == (expected.rows, expected.results)
 
 
 @pytest.mark.slow
