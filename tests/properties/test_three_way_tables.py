@@ -15,6 +15,7 @@ from three_tables import bicliques, cubes_of, is_where_it_says, tables_of
 
 import evenjoin
 from evenjoin.errors import SpecError
+from evenjoin.placement import Biclique
 from evenjoin.state.files import MemoryFolder
 from evenjoin.testing import Fixed, brute_force, multiset
 
@@ -109,13 +110,11 @@ def plain(first: int, count: int) -> dict[str, pa.Table]:
 @pytest.mark.parametrize("packing", ["packed", "paired"])
 def test_packs_are_masked_and_come_back(case, packing):
     """A small share of a group moves away and returns: runs of packs are masked, and their dead copies stay dead."""
-    from evenjoin.placement import Biclique
-
     program = f"trijoin {packing}"
     home = Biclique(((0,), (0,), (0,)))
     slightly = Biclique(((0, 1),) * 3, ((9.0, 1.0),) * 3)
     tables = tables_of(case.spec, program, [(2, home), (2, slightly), (2, slightly), (2, home), (2, slightly)])
-    stream = [plain(n * 40, 40) for n in range(5)]
+    stream = [plain(n * 40, 40 if n < 2 else 15) for n in range(5)]
     masked = 0
     with start(case, tables) as join:
         found: Counter = Counter()

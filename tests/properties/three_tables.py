@@ -78,16 +78,20 @@ def kept_by(join: Any) -> Iterator[tuple[Kept, bool]]:
             live = stored_here(driver.table_named(run.mask), group, rows.at, instance)
         assert int(live.sum()) == run.alive
         right = stored_here(table, group, rows.at, instance)
+        hubs = _names(rows.hubs)
         for row in np.flatnonzero(live).tolist():
-            hub = _named(rows.hubs, row)
-            members = range(rows.offsets[row], rows.offsets[row + 1]) if isinstance(rows, Packs) else ()
-            for what in [(*hub, *_named(rows.members, one)) for one in members] if members else [hub]:
-                yield (store, instance, what), bool(right[row])
+            if not isinstance(rows, Packs):
+                yield (store, instance, hubs[row]), bool(right[row])
+                continue
+            for member in _names(rows.members, rows.offsets[row], rows.offsets[row + 1]):
+                yield (store, instance, (*hubs[row], *member)), bool(right[row])
 
 
-def _named(tuples: Any, row: int) -> tuple[Any, ...]:
-    time = None if tuples.times is None else int(tuples.times[row])
-    return tuples.column("id", np.array([row]))[0].as_py(), time
+def _names(tuples: Any, first: int = 0, stop: int | None = None) -> list[tuple[Any, ...]]:
+    """The ids and the times of tuples."""
+    rows = np.arange(len(tuples))[first:stop]
+    ids = tuples.column("id", rows).to_pylist()
+    return list(zip(ids, [None] * len(ids) if tuples.times is None else tuples.times[rows].tolist(), strict=True))
 
 
 def is_where_it_says(join: Any, copies: bool = False) -> Counter:

@@ -14,7 +14,7 @@ stored and probes) at one hop.
 The order rule (invariant 2) is one comparison. Within a batch the sides count as arriving in the order `order`:
 
     a path whose source has `latest` = k sees all committed rows of a store,
-    and of this batch's rows those of stores with `latest` < k
+    and of this batch's rows those of stores with `latest` < k that its own hop writes
 
 So of any combination exactly one member, the last to arrive, sees all the others, and each result is made once.
 `meeting` says what a routing table must bring together for that: every two tuples that can match (`pairs`; `meets` says

@@ -75,7 +75,8 @@ class _Run:
         found = Counter(sent.get(path.source, Counter()))
         for step in path.steps:
             seen = Counter(self._old[step.store])
-            if self._latest(step.store) < self._latest(path.source):
+            is_here = self._program.stores[step.store].hop == path.hop  # what another hop got is seen once committed
+            if is_here and self._latest(step.store) < self._latest(path.source):
                 seen += self._new[step.store]
             found = Counter({one | two: n * m for one, n in found.items() for two, m in seen.items() if not one & two})
         if path.into is not None and self._is_at(path):
