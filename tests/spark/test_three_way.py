@@ -57,7 +57,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("seed, name", list(enumerate(SHAPES)), ids=list(SHAPES))
+@pytest.mark.parametrize(("seed", "name"), list(enumerate(SHAPES)), ids=list(SHAPES))
 def test_the_answer_of_brute_force(seed, name, spark, tmp_path):
     """Three batches of each shape of join: every result once."""
     shape, seen = SHAPES[name], Collected()

@@ -143,11 +143,14 @@ class Packs:
         return At(self.hubs.codes, (mix64(both) >> np.uint64(32)).astype(np.uint32), self.hubs.more)
 
     def ids(self, seed: int) -> U64:
-        """[packs] A hash of the content of each pack, in which the order of its members does not count."""
-        hubs, members = (content(tuples.batch.columns, seed) for tuples in (self.hubs, self.members))
-        ids = hubs + (np.add.reduceat(members, self.offsets[:-1]) if len(self) else hubs)
+        """[packs] The sum of a hash of each of the pack's pairs. So the ids of packs add up to the same however their
+        pairs are packed: that depends on the order of rows, and on where `pair_limit` cuts."""
+        hubs, ids = (content(tuples.batch.columns, seed) for tuples in (self.hubs, self.members))
+        if len(self) == 0:
+            return hubs
+        ids += np.repeat(hubs, self.counts)
         mix_in_place(ids, np.empty_like(ids))
-        return ids
+        return np.add.reduceat(ids, self.offsets[:-1])
 
     def take(self, rows: npt.NDArray[Any]) -> Packs:
         return Packs.of(self.schema, self.batch.take(pa.array(rows)))
