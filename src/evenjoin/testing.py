@@ -267,7 +267,8 @@ def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
             columns = draw(st.integers(1, instances // rows))
             cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
             cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
-            return draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            either: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            return either
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)

@@ -56,7 +56,7 @@ def expected(case: Case) -> tuple[Rows, Rows]:
 
 def joined(batches: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     """The whole input by alias."""
-    return {alias: pa.concat_tables([batch[alias] for batch in batches]) for alias in "lr"}
+    return {alias: pa.concat_tables([batch[alias] for batch in batches]) for alias in batches[0]}
 
 
 def undisturbed(case: Case, batches: list[dict[str, pa.Table]]) -> Rows:

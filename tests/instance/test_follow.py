@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -21,7 +20,7 @@ NAMES = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
 def three_sides(a_b, b_c, a_c=None, schema=NUMBERS):
     """A join of a, b and c: the conditions of each two of them together."""
     on = " AND ".join(one for one in (a_b, b_c, a_c) if one is not None)
-    sides = {alias: schema for alias in "abc"}
+    sides = dict.fromkeys("abc", schema)
     return build_spec(sides, on, event_time="t", select=["a.v AS a", "b.v AS b", "c.v AS c"])
 
 

@@ -22,7 +22,6 @@ from evenjoin.placement.topology import Role
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 from evenjoin.testing import Crash, Fixed, brute_force, multiset, routing_tables, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -35,6 +34,7 @@ CONDITIONS = [
     "a.name = b.name AND c.name = b.name AND c.v <> a.v",
     "a.k <=> b.k AND b.k <=> c.k AND c.t <= a.t",
     "a.k = b.k AND b.k = c.k AND a.name = c.name",
+    "a.k = b.k AND b.k = c.k AND a.v + b.v > c.v",
 ]
 tables = st.lists(routing_tables(sides=3, meeting="together"), min_size=1, max_size=4)
 
@@ -95,9 +95,9 @@ def test_where_it_says(data, drawn, more):
         for batch in more.draw(batches(data)):
             join.process(batch)
             commit = join._driver.last
-            table, segments = join._driver.table_named(commit.table), Segments(folder, tuple_schemas(join._spec))
+            table, segments = join._driver.table_named(commit.table), Segments(folder)
             for instance, store, run in commit.manifest:
-                tuples = segments.read(store, run)
+                tuples = segments.read(join._driver.schemas[store], run)
                 masked = run.mask is not None
                 living = join._driver.table_named(run.mask) if masked else table
                 here = stored_here(living, store, tuples.at, instance)

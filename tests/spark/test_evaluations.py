@@ -16,7 +16,7 @@ import evenjoin
 from evenjoin.errors import EvaluationError
 from evenjoin.spec import build_spec
 from evenjoin.testing import Hooks, brute_force, multiset
-from spark_streams import Collected, read_stream, write_batches
+from spark_streams import Collected, Twice, permuted, read_stream, unsteady, write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")]
 
@@ -36,28 +36,6 @@ def make(folder, batches=3, rows=80, seed=1):
     return whole
 
 
-def permuted(frame):
-    """The same rows in another order at each reading."""
-
-    def permute(batches):
-        rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-        for batch in batches:
-            yield batch.take(pa.array(rng.permutation(batch.num_rows)))
-
-    return frame.mapInArrow(permute, frame.schema)
-
-
-def unsteady(frame):
-    """Other values at each reading."""
-
-    def redraw(batches):
-        rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-        for batch in batches:
-            yield batch.set_column(1, "v", pa.array(rng.integers(0, 1000, batch.num_rows)))
-
-    return frame.mapInArrow(redraw, frame.schema)
-
-
 def joined(spark, folder, upstream=lambda frame: frame, **more):
     sides = {alias: upstream(read_stream(spark, folder / alias, SCHEMA)) for alias in "lr"}
     return evenjoin.join(sides, on=ON, select=SELECT, **{"strategy": "random", "instances": 3, **more})
@@ -70,15 +48,6 @@ def start(join, folder, sink):
 
 def expected(whole):
     return brute_force(build_spec(SCHEMAS, ON, select=SELECT), whole)
-
-
-class Twice(Collected):
-    """Counts the results, and then takes them."""
-
-    def __call__(self, frame, batch):
-        count = frame.count()
-        super().__call__(frame, batch)
-        assert self.batches[batch].num_rows == count
 
 
 @pytest.mark.parametrize("upstream", [lambda frame: frame, permuted], ids=["fixed", "permuted"])

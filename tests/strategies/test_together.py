@@ -103,7 +103,7 @@ def test_a_divided_key_stays_where_others_plan():
     edit = Edit(together(DJB(buckets=8).initial(2, 3, "shared")))
     edit.place_key(3, Cube.divided(0, (0, 1)))
     table = edit.table()
-    many = {key: (5,) * 6 + (0,) * 3 for key in (4, 5, 7, 10, 11, 14, 16)}
+    many = dict.fromkeys((4, 5, 7, 10, 11, 14, 16), (5,) * 6 + (0,) * 3)
     report = measured(counted(table, {3: (60, 6, 6, 60, 6, 6, 0, 0, 0), **many}), table)
     for name in PLANNERS:
         plan = resolve(name).plan(report, items_of(report, table), table)

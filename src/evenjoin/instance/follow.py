@@ -81,18 +81,6 @@ class Here:
     counts: Counts = field(default_factory=lambda: Counts())
     hop: int = 0
 
-    def stored(self, side: int) -> Tuples:
-        """The new tuples of a side that are stored here."""
-        (tuples,) = self.new[side]
-        assert isinstance(tuples, Tuples)
-        return tuples
-
-    def asking(self, side: int) -> Tuples:
-        """The new tuples of a side that probe here."""
-        tuples = self.probing[side]
-        assert isinstance(tuples, Tuples)
-        return tuples
-
 
 @dataclass(slots=True)
 class Counts:
@@ -109,7 +97,7 @@ class Counts:
 
     def sent(self, store: int, rows: pa.RecordBatch, lines: int) -> None:
         before = self.messages.get(store, (0, 0))
-        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.get_total_buffer_size()
+        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.nbytes
         self.lines = (self.lines + lines) % 2**64
 
 
@@ -232,7 +220,7 @@ class _Asking:
 
     def __init__(self, spec: JoinSpec, view: View, tuples: Tuples, rows: npt.NDArray[Any] | None) -> None:
         self.view, self.tuples = view, tuples
-        self._spec, self._codes = spec, tuples.codes_of(view.index[0])
+        self._spec, self._codes = spec, tuples.codes_by[view.index[0]]
         self.order = _in_code_order(self._codes, view.index[0], rows)
         self._rows = self.order if rows is None else rows[self.order]
         self.pairs: I64 = np.zeros(len(tuples) if rows is None else len(rows), np.int64)
@@ -326,7 +314,9 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
 
 def _ordered(here: Here, index: int, run: Run | None, stored: Rows) -> InOrder:
     """Stored rows in the order of an index. For a further index than the first it is kept with the run."""
-    if index == 0 or isinstance(stored, Packs) or run is None:
+    if index == 0 or isinstance(stored, Packs):
+        return InOrder(stored.codes, stored.times, None)
+    if run is None:
         return stored.by_index(index)
     return here.segments.known(run, f"index {index}", "", partial(stored.by_index, index))
 
@@ -422,7 +412,7 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     (one, mine), (two, theirs) = found[view.side], found[view.other]
     keep = np.ones(len(mine), np.bool_)
     first_index, second_index = view.index
-    left, right = one.codes_of(first_index)[mine], two.codes_of(second_index)[theirs]
+    left, right = one.codes_by[first_index][mine], two.codes_by[second_index][theirs]
     if view.band is not None:
         band = view.band
         first, last = asked_codes(left, band.kind, band.low, band.high, band.slack)
@@ -430,8 +420,9 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     elif view.drive == "equal" and one.schema.codecs[first_index].exact:
         keep &= left == right
     elif view.drive == "equal":
-        keys = [key_values(spec, side, k, *found[side]) for side, k in zip((view.side, view.other), view.index)]
-        keep &= (left == right) & same_keys(spec.sides[view.side].indexes[first_index].null_safe, *keys)
+        my_keys = key_values(spec, view.side, first_index, one, mine)
+        their_keys = key_values(spec, view.other, second_index, two, theirs)
+        keep &= same_keys(spec.sides[view.side].indexes[first_index].null_safe, my_keys, their_keys)
     if view.low is not None and one.times is not None and two.times is not None:
         keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
     if view.high is not None and one.times is not None and two.times is not None:

@@ -123,10 +123,10 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     every_code = np.array([key.code for key in report.heavy], np.int64)
     new = routed(table, every_code) < 0
     codes, heavy = every_code[new], [key for key, is_new in zip(report.heavy, new.tolist(), strict=True) if is_new]
-    known = len(report.intake)  # a group of pairs (tree) is none of the sides that keys are counted by
     counts = np.zeros((3, sides, len(heavy)))
-    told = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64).reshape(-1, 3, known)
-    counts[:, :known] = told.transpose(1, 2, 0)
+    if heavy:  # keys are counted by side; a group of pairs (tree) is none
+        told = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64)
+        counts[:, : told.shape[2]] = told.transpose(1, 2, 0)
     buckets = bucket_of(codes, table.buckets)
     rest = cells[:, :, : table.buckets].copy()
     for number in range(3):

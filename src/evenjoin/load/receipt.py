@@ -47,7 +47,6 @@ from evenjoin.load.intake import Intake
 from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
 
-
 Sums = tuple[int, int, int]
 """What a receipt's name tells: (got, said, sent)."""
 

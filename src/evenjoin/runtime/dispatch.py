@@ -221,7 +221,7 @@ class Dispatcher:
         if self._equal_rows_matter(side):
             ids = self._occurrences[side].ids(ids)
         if self._sampling == "codes":
-            self._samples[side].add(ids, codes)
+            self._samples[side].add(ids, codes, more)
         u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)

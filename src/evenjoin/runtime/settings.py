@@ -25,7 +25,7 @@ import pyarrow as pa
 from evenjoin.commit.log import Durability as Durability
 from evenjoin.errors import SpecError, UnboundedStateWarning
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.runtime.dispatch import keeps_together, suits
+from evenjoin.runtime.dispatch import keeps_together, stated, suits
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
@@ -284,13 +284,21 @@ def _apart(spec: JoinSpec, chosen: Strategy, instances: int, layout: Layout, why
     """Why a strategy cannot run a join whose combinations must be on one instance, and what can. `why` is what the
     strategy itself says."""
     sides = len(spec.sides)
-    if layout == "split" and _runs(spec, chosen, instances, "shared"):
+    if layout == "split" and _needs_shared(spec, chosen, instances):
         return (
             f"layout='split' gives each side instances of its own, but a join of {sides} sides needs all tuples of a "
             "key on one instance: use layout='shared'"
         )
     apart = f"strategy {chosen.origin!r} does not bring all tuples of a combination of {sides} sides to one instance"
     return f"{why or apart}{_use(_suiting(spec, instances, 'shared'))}"
+
+
+def _needs_shared(spec: JoinSpec, chosen: Strategy, instances: int) -> bool:
+    """Whether a strategy can run this join in layout 'shared', and its program needs that."""
+    if not _runs(spec, chosen, instances, "shared"):
+        return False
+    table = for_join(chosen, spec).initial(instances, len(spec.sides), "shared")
+    return stated(spec, table).meeting == "together"
 
 
 def _use(names: Sequence[str]) -> str:
