@@ -37,7 +37,6 @@ from evenjoin.instance.program import Path
 from evenjoin.instance.tally import Tally, cell_counts, heavy_keys, kept
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.instance.work import Work
-from evenjoin.kernels.content import content
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.receipt import Receipt, receipt_name
 from evenjoin.load.report import HEAVY_KEYS
@@ -197,23 +196,12 @@ def _arrived(work: Work, instance: int, arrivals: Arrivals, segments: Segments, 
     for store in sorted({*range(len(work.spec.sides)), *entering}):
         schema = work.schemas[store]
         rows = schema.joined(arrivals.tuples.get(store, ()) if store in entering else (), schema.wire)
-        if any(path.source == store and path.send is not None for path in work.program.paths_at(hop)):
-            rows = _in_one_order(rows)
         roles = np.asarray(rows.batch.column(ROLE))
         rows = rows.of(schema, rows.batch.select(schema.run.names))
         probing[store] = _with_role(rows, roles, Role.PROBE)
         if not work.program.stores[store].packs or work.program.stores[store].hop == hop:
             new[store] = [_with_role(rows, roles, Role.STORE)]
     return Here(work, instance, segments, probing, new, hop=hop)
-
-
-def _in_one_order(rows: Rows) -> Rows:
-    """The rows in run order, where those of equal code and time are in the order of their content. Which pairs become a
-    pack depends on the order in which they are found, if they are many (packing.py). What is sent on must not depend on
-    the order in which rows came."""
-    ids = content(rows.batch.columns, 0)
-    keys = (ids, rows.codes) if rows.times is None else (ids, rows.times, rows.codes)
-    return rows.take(np.lexsort(keys))
 
 
 def _place_us(here: Here) -> float:
