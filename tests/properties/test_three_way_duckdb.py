@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import evenjoin
+import oracle
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("
 CLASS = "r.a = s.a AND s.a = t.a AND r.b <> t.b"
 CHAIN = "r.a = s.a AND s.n = t.n AND t.ts BETWEEN s.ts - 8000 AND s.ts + 2000"
 CYCLE = "r.a = s.a AND s.n = t.n AND abs(r.b - t.a) <= 20"
-BAND = "r.a = s.a AND abs(s.b - t.b) <= 1 AND r.b <> t.a"
+BAND = "r.a = s.a AND t.b BETWEEN s.b - 1 AND s.b + 1 AND r.b <> t.a"
 STAR = "r.a = s.a AND r.n = t.n AND r.b = q.b AND s.ts + t.ts > q.ts"
 RUNS = [
     ("rst", CLASS, "hash", "shared", 4),
