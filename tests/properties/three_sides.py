@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -87,9 +87,10 @@ def cases(
     forms: Sequence[str] = FORMS,
     times: Sequence[str] = ("none", "bounds", "window"),
     hashed_only: bool = False,
+    ids: Literal["always", "often"] = "often",
 ) -> Case:
     """A random join of one of these forms. `times` are the ways in which event times may matter; `hashed_only` leaves
-    out what needs no hash."""
+    out what needs no hash. Without ids among the results, equal rows cannot be told apart, nor can their packs."""
     form = draw(st.sampled_from(forms))
     names = "rstq" if form == "star" else "rst"
     m = draw(st.sampled_from(names))
@@ -116,13 +117,18 @@ def cases(
     way = draw(st.sampled_from(times))
     options: dict[str, Any] = {} if way == "none" and draw(st.booleans()) else {"event_time": "ts"}
     if way == "bounds":
-        conjuncts += draw(bounds(names, 1))
+        near = draw(bounds(names, 1))
+        conjuncts += near
+        if draw(st.integers(0, 3)) == 0:  # event times of these sides only
+            options["event_time"] = {name: "ts" for name in names if any(f"{name}.ts" in text for text in near)}
     if way == "window":
         options["window"] = draw(
             st.sampled_from([evenjoin.tumbling(4), evenjoin.sliding(6, 3), evenjoin.sliding(5, 3)])
         )
         conjuncts += draw(bounds(names, 0))
-    select = [f"{name}.id AS {name}" for name in names] + ["window.start AS w" if way == "window" else f"{m}.ts AS w"]
+    column = "id" if ids == "always" or draw(st.integers(0, 2)) else "v"
+    select = [f"{name}.{column} AS {name}" for name in names]
+    select += ["window.start AS w"] if way == "window" else [f"{m}.ts AS w"] * (column == "id")
     return Case(names, " AND ".join(draw(st.permutations(conjuncts))), {**options, "select": select})
 
 
