@@ -1,4 +1,4 @@
-"""What packing saves, measured small: the formula where newcomers are hubs, and the size of batches where they are not."""
+"""What packing saves, measured small: by the formula where newcomers are hubs, by the size of batches elsewhere."""
 
 from __future__ import annotations
 

@@ -118,3 +118,31 @@ def test_late_rows_are_missing_and_nothing_else():
 @pytest.mark.slow
 def test_late_rows_are_missing_and_nothing_else_many_times():
     profile(1500)(given(cases(FORMS[:4], TIMED, ids="often"), st.integers(0, 5), st.data())(agrees_without_late_rows))()
+
+
+def keeps_late_rows(case: Case, delay: int, more: Any) -> None:
+    """A late row finds what is still there: nothing comes twice, nothing is wrong, and all of the rest is there."""
+    stream = more.draw(streams(case.names, most=16, batches=7, in_time=True))
+    policy = more.draw(st.sampled_from(["min", "max"]))
+    options = {**case.options, "watermark": delay, "event_time": "ts", "watermark_policy": policy}
+    case = Case(case.names, case.on, options)
+    (way,) = some_ways(more, case, 1)
+    note(f"{way} {case.on}")
+    late: list[tuple[str, int, int]] = []
+
+    def collect(rows: Any, alias: str, batch: int) -> None:
+        late.extend((alias, batch, id_) for id_ in rows["id"].to_pylist())
+
+    in_time = answer(case, way, stream, late=collect)
+    kept = answer(case, way, stream, late="keep")
+    assert in_time <= kept <= brute_force(case.spec, whole(stream))
+
+
+def test_late_rows_that_are_kept():
+    """`late="keep"`, and the watermark of the fastest side."""
+    profile(12)(given(cases(FORMS[:4], TIMED), st.integers(0, 3), st.data())(keeps_late_rows))()
+
+
+@pytest.mark.slow
+def test_late_rows_that_are_kept_many_times():
+    profile(800)(given(cases(FORMS[:4], TIMED), st.integers(0, 3), st.data())(keeps_late_rows))()

@@ -92,7 +92,7 @@ PROGRAMS = [
     ("direct", CYCLE),
     ("direct", TIMED),
 ]
-SLOW = [("trijoin paired 2", CHAIN), ("tree 0", TIMED), ("direct", TIMED)]
+SLOW = [("trijoin paired 2", CHAIN), ("trijoin packed", TIMED), ("tree 0", TIMED), ("direct", TIMED)]
 
 
 @pytest.mark.parametrize(
