@@ -37,11 +37,11 @@ def _evaluated_twice(monkeypatch):
 @pytest.mark.parametrize("pair_limit", [16, 1 << 17], ids=["packs made in several goes", "at once"])
 def test_the_order_of_rows_does_not_matter(strategy, pair_limit, tmp_path):
     """Not even where `pair_limit` cuts the pairs of a hub into several packs: what is sent is counted by pairs."""
-    whole = triples(tmp_path, rows=40)
+    whole = triples(tmp_path, batches=4, rows=40)
     with evenjoin.local(TRIPLES, on=ON, select=SELECT, strategy=strategy, pair_limit=pair_limit,
                         checkpoint=tmp_path / "ck") as join:  # fmt: skip
         found, sent = [], 0
-        for batch in range(3):
+        for batch in range(4):
             found.append(join.process({alias: table.slice(40 * batch, 40) for alias, table in whole.items()}))
             sent += join.progress().packs_sent
         assert sent > 100
