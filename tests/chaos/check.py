@@ -56,12 +56,12 @@ def expected(case: Case) -> tuple[Rows, Rows]:
 
 def joined(batches: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     """The whole input by alias."""
-    return {alias: pa.concat_tables([batch[alias] for batch in batches]) for alias in "lr"}
+    return {alias: pa.concat_tables([batch[alias] for batch in batches]) for alias in batches[0]}
 
 
 def undisturbed(case: Case, batches: list[dict[str, pa.Table]]) -> Rows:
     """What the engine gives when nothing happens: one start, in memory, on one instance."""
-    with engine.make(case.spec, case.options, Start("random", 1)) as join:
+    with engine.make(case.spec, case.options, Start("random" if len(case.spec.sides) == 2 else "hypercube", 1)) as join:
         return sum((multiset(join.process(batch)) for batch in batches), Counter())
 
 
