@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenjoin.placement import check
+from evenjoin.placement import Biclique, check
 from evenjoin.strategies.base import resolve
 from evenjoin.strategies.edit import Edit
 
@@ -40,10 +40,23 @@ class Capricious:
         return check(planned) if planned is not None else self._shuffled(report, items, table)
 
     def _shuffled(self, report, items, table):
+        if table.meeting == "together":
+            return self._shuffled_whole(report, items, table)
         rng = np.random.default_rng((self.seed, report.batch))
         edit = Edit(table)
         for code in rng.choice(items.code[items.is_key], min(2, items.is_key.sum()), replace=False).tolist():
             units = rng.permutation(table.instances)[: rng.integers(1, table.instances + 1)].tolist()
             edit.move_key(code, int(rng.integers(2)), tuple(units), tuple(rng.integers(1, 4, len(units)).tolist()))
         edit.move_bucket(int(rng.integers(table.buckets)), int(rng.integers(2)), (int(rng.integers(table.instances)),))
+        return edit.table()
+
+    def _shuffled_whole(self, report, items, table):
+        """The same where all sides must stay together: keys and a bucket move whole."""
+        rng = np.random.default_rng((self.seed, report.batch))
+        edit, sides = Edit(table), range(table.groups)
+        for code in rng.choice(items.code[items.is_key], min(2, items.is_key.sum()), replace=False).tolist():
+            edit.place_key(code, Biclique(((int(rng.integers(table.instances)),),) * table.groups))
+        bucket, to = int(rng.integers(table.buckets)), int(rng.integers(table.instances))
+        for side in sides:
+            edit.move_bucket(bucket, side, (to,))
         return edit.table()

@@ -16,7 +16,8 @@ CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileS
 
 SESSION = ("tests/spark/", "tests/cases/test_spark.py", "tests/cli/test_examples.py")
 """Tests that share the session, and so a worker. Elsewhere the fixture `spark` is refused."""
-PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py")
+PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py",
+             "tests/bench/test_three_sides.py")  # fmt: skip
 """Tests that start Spark processes of their own: they follow each other."""
 SHARING = ("tests/bench/test_sized_workloads.py",)
 """Files whose tests share data that takes long to make."""

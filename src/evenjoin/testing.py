@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -29,9 +30,10 @@ import pyarrow.compute as pc
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.cube import Dim
 from evenjoin.placement.ranges import Ranges, Reach
-from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
-from evenjoin.placement.topology import Biclique, Grid, Topology, even_division
+from evenjoin.placement.table import Buckets, Keys, Meeting, Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Cube, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Hooks as Hooks
 from evenjoin.spec import JoinSpec, Scope, parse
@@ -167,20 +169,23 @@ def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
 
 
 @cache
-def routing_tables(sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any") -> Any:
+def routing_tables(
+    sides: int = 2, max_instances: int = 5, regions: Literal["any", "one"] = "any", meeting: Meeting = "pairs"
+) -> Any:
     """A Hypothesis strategy for valid tables: any mixture of buckets, keys and topologies, or one region for all
-    tuples."""
+    tuples. What must meet in them is `meeting`; three and more sides with a common key need "together"."""
     from hypothesis import strategies as st
 
     @st.composite
     def tables(draw: Any) -> RoutingTable:
         instances = draw(st.integers(1, max_instances))
         buckets = draw(st.integers(1, 6)) if regions == "any" else 1
-        drawn = [Region(Buckets((b,)), draw(_topologies(sides, instances))) for b in range(buckets)]
+        drawn = [Region(Buckets((b,)), draw(_topologies(sides, instances, meeting))) for b in range(buckets)]
         if regions == "any":
             codes = draw(st.lists(st.integers(0, 8), unique=True, max_size=4))
-            drawn += [Region(Keys((c,)), draw(_topologies(sides, instances))) for c in codes]
-        return check(RoutingTable(draw(st.integers(0, 9)), instances, sides, buckets, tuple(drawn), "drawn"))
+            drawn += [Region(Keys((c,)), draw(_topologies(sides, instances, meeting))) for c in codes]
+        version = draw(st.integers(0, 9))
+        return check(RoutingTable(version, instances, sides, buckets, tuple(drawn), "drawn", meeting=meeting))
 
     return tables()
 
@@ -247,18 +252,23 @@ def _grids(first: int) -> Any:
 
 
 @cache  # making a composite strategy is dear, and these are made inside others
-def _topologies(sides: int, instances: int) -> Any:
+def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
     from hypothesis import strategies as st
 
     units = st.lists(st.integers(0, instances - 1), min_size=1, max_size=instances, unique=True).map(tuple)
 
     @st.composite
     def topologies(draw: Any) -> Topology:
+        if meeting == "together":
+            whole: Topology = draw(_u_cubes(sides, instances))
+            return whole
         if sides == 2 and draw(st.booleans()):
             rows = draw(st.integers(1, instances))
             columns = draw(st.integers(1, instances // rows))
-            cells = draw(st.permutations(range(instances)))[: rows * columns]
-            return Grid(rows, columns, tuple(cells))
+            cells = tuple(draw(st.permutations(range(instances)))[: rows * columns])
+            cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
+            either: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
+            return either
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)
@@ -266,6 +276,25 @@ def _topologies(sides: int, instances: int) -> Any:
         return Biclique(chosen, weights)
 
     return topologies()
+
+
+@cache
+def _u_cubes(sides: int, instances: int) -> Any:
+    """A Hypothesis strategy for topologies that have all sides together: one unit, or a cube that divides sides."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def cubes(draw: Any) -> Topology:
+        cells = tuple(draw(st.permutations(range(instances))))
+        dims: list[Dim] = []
+        for owner in draw(st.permutations(range(sides)))[: draw(st.integers(0, 2))]:
+            left = instances // prod(dim.size for dim in dims)
+            dims.append(Dim("u", draw(st.integers(1, left)), owner))
+        if not dims:
+            return Biclique((cells[:1],) * sides)
+        return Cube(tuple(dims), cells[: prod(dim.size for dim in dims)])
+
+    return cubes()
 
 
 @dataclass(frozen=True, slots=True)

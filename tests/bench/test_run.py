@@ -75,9 +75,9 @@ def test_systems_that_disagree_are_seen(tmp_path: Path) -> None:
     assert {"cores", "python", "pyspark"} <= set(saved["machine"])
 
 
-@pytest.mark.parametrize("name", ["W3", "W4"])
+@pytest.mark.parametrize("name", ["W3", "W4", "W5"])
 def test_values_survive_the_way_to_another_process(name: str, tmp_path: Path) -> None:
-    """Job (W4: with guards and scaling) and Outcome are the same after JSON."""
+    """Job (W4: with guards and scaling, W5: with steps) and Outcome are the same after JSON."""
     job = job_of(WORKLOADS[name], "evenjoin", {"l": "a", "r": "b"}, tmp_path)
     (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
     assert read_job(tmp_path / "job.json") == job
@@ -92,6 +92,7 @@ def test_the_workloads_are_the_promised_ones() -> None:
         "W2": (800_000, "rows/s", 3.5),
         "W3": (60_000, "batch ms", 0.5),
         "W4": (2_080_000, "batch ms", 1 / 8),
+        "W5": (3_000_000, "rows/s", 4.0),
     }
     assert scaled(WORKLOADS["W1"], 1.0) is WORKLOADS["W1"]
     assert scaled(WORKLOADS["W1"], 0.1).streams == replace(WORKLOADS["W1"].streams, rows_per_batch=40_000)

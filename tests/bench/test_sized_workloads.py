@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_batches() -> None:
 
 @pytest.mark.parametrize(("strategy", "least"), [("random", 1), ("adsp", 1), ("contrand(groups=6)", 6)])
 def test_a_strategy_starts_with_the_fewest_instances_it_can(strategy: str, least: int) -> None:
-    assert fewest(strategy) == least
+    assert fewest(workload("ratio"), strategy) == least
 
 
 def test_the_catalog_knows_all() -> None:

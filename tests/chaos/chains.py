@@ -29,9 +29,11 @@ from chaos import engine
 from chaos.chain import Chain, draw_chain
 from chaos.check import Finding, difference, expected
 from chaos.damage import Damaged, apply
+from chaos.disturbance import RivalAccepted
+from chaos.holds import Book, at_once
 from chaos.report import Found, Report
 from chaos.spark_session import write_inputs
-from evenjoin.errors import CheckpointInUseError
+from evenjoin.errors import CheckpointInUseError, EvenJoinError
 from evenjoin.testing import multiset
 
 SECONDS = 240
@@ -47,7 +49,10 @@ def chains(
         chain = draw_chain(seed + done, without, sides)
         with tempfile.TemporaryDirectory(prefix="evenjoin-chain-") as folder:
             one = Run(report, chain, seed + done, Path(folder), [str(sides or 0), *sorted(without)])
-            finding = one.whole()
+            try:
+                finding = one.whole()
+            except RivalAccepted as error:
+                finding = Finding.raised(error)
             one.count()
         if finding is not None:
             left_out = f" --without {','.join(sorted(without))}" if without else ""
@@ -94,6 +99,7 @@ class Run:
     def start(self, number: int) -> Finding | None:
         """One start to its end or its death. What stopped it otherwise is a finding."""
         self.told("strategy on Spark", self.chain.case.starts[number].strategy)
+        self.started(number).unlink(missing_ok=True)  # of a try of this start before its damage was restored
         given = [str(self.folder), str(self.seed), str(number), *self.drawn]
         path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
@@ -113,11 +119,15 @@ class Run:
         outside = self.outside(child, number)
         while child.poll() is None and time.monotonic() < until:
             time.sleep(0.03)
-            if (self.folder / "marks" / f"started-{number}").exists():
+            if self.started(number).exists():
                 next(outside)
         if child.poll() is None:
             return Finding("error Hang", f"start {number} did not end within {SECONDS} s: {self.tail()}")
         return None if child.returncode in (0, -signal.SIGKILL) else self.stopped(child.returncode)
+
+    def started(self, number: int) -> Path:
+        """The mark that the first query of a start runs."""
+        return self.folder / "marks" / f"started-{number}"
 
     def outside(self, child: subprocess.Popen[bytes], number: int) -> Iterator[None]:
         """What is done from outside: a second driver, kills of workers, the kill of the driver; a look at a time."""
@@ -154,15 +164,21 @@ class Run:
         return sum(1 for _ in (self.folder / "out").glob("batch_id=*/_SUCCESS"))
 
     def rival(self, child: subprocess.Popen[bytes]) -> None:
-        """A second driver tries to take the checkpoint. It is of the embedded engine: the lock is the same."""
-        case = self.chain.case
+        """A second driver tries to take the checkpoint. It is of the embedded engine: the lock is the same.
+        RivalAccepted if it got in while the first process held the checkpoint, by the account of both (holds.py)."""
+        case, book, result = self.chain.case, Book(self.folder / "holds"), "let in, the first process held nothing"
         try:
-            engine.make(case.spec, case.options, case.starts[0], checkpoint=str(self.folder / "ck")).close()
+            with engine.holds_told(book.write):
+                engine.make(case.spec, case.options, case.starts[0], checkpoint=str(self.folder / "ck")).close()
         except CheckpointInUseError:
-            self.told("second driver on Spark", "refused")
-        else:
-            alone = "LET IN, the first process lived" if child.poll() is None else "the first one was dead"
-            self.told("second driver on Spark", alone)
+            result = "refused"
+        except EvenJoinError as error:  # the first has stopped at the damage that this one meets now
+            result = f"stopped by {type(error).__name__}"
+        if any({one.process, two.process} == {os.getpid(), child.pid} for one, two in at_once(book.holds())):
+            if not died(child):
+                raise RivalAccepted(f"process {child.pid} held the checkpoint, and a second driver was let in")
+            result = "let in, the first process had died"
+        self.told("second driver on Spark", result)
 
     def kill_worker(self, session: int) -> int:
         """SIGKILL to one Python worker, or to the daemon that forks them."""
@@ -208,6 +224,13 @@ class Run:
                 self.told("SIGKILL on Spark", f"{'driver and JVM' if kind == 'driver' else 'worker'} at {step}")
             elif kind == "slow":
                 self.told("stale task on Spark", "stood still when the query was stopped")
+
+
+def died(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a process is dead, or about to be. One that is killed loses its locks a moment before it is gone."""
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    return child.returncode is not None
 
 
 def of_session(session: int) -> list[tuple[int, str]]:

@@ -5,6 +5,7 @@
 * `watched`: a checkpoint folder that tells of each operation on it
 * `tapped`: who is told when instances of the embedded engine run, so that they can be held up or run twice; meanwhile
   everything that the engine draws at random (names of attempts, the checkpoint's identity) comes from a seed
+* `holds_told`: who is told when a join of this process takes its checkpoint, and gives it back
 * `forgetful` and `unverified`: two faults that the campaign must find
 * `kind_of`: what kind of file a name in a checkpoint is
 
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ import evenjoin
 from capricious import EAGER, Capricious
 from chaos.joins import Join
 from evenjoin.commit import identity
+from evenjoin.commit.owner import Owner
 from evenjoin.errors import SpecError
 from evenjoin.runtime import driver, local
 from evenjoin.state.files import open_folder
@@ -182,6 +185,27 @@ def tapped(taps: Taps, seed: int, identity_seed: int = 0) -> Iterator[None]:
         ),
     ]
     with _changed(changes):
+        yield
+
+
+@contextmanager
+def holds_told(tell: Callable[[Literal["held", "free"]], None]) -> Iterator[None]:
+    """Within this block `tell` is called right after a join has taken its checkpoint, and right before the join gives
+    it back. A forked child, which holds nothing, tells nothing."""
+    take, release = Owner.__init__, Owner.release
+    held: WeakKeyDictionary[Owner, int] = WeakKeyDictionary()  # one that is dropped loses its lock, here as elsewhere
+
+    def taken(self: Owner, *given: Any) -> None:
+        take(self, *given)
+        held[self] = os.getpid()
+        tell("held")
+
+    def released(self: Owner) -> None:
+        if held.pop(self, None) == os.getpid():
+            tell("free")
+        release(self)
+
+    with _changed([(Owner, "__init__", taken), (Owner, "release", released)]):
         yield
 
 

@@ -1,5 +1,5 @@
-"""The kinds of joins that the campaign draws: for each the condition, the options, and the same question in DuckDB's
-SQL. A new kind of join is a new entry of JOINS.
+"""The kinds of joins that the campaign draws: for each the condition, the options, and DuckDB's answer to the same
+question (oracle.py). A new kind of join is a new entry of JOINS.
 
 Invariant: a join reads only the columns of SCHEMA, and `answer` shares nothing with the engine.
 Not here: the rows (rows.py), and which strategy runs a join (case.py asks the engine which ones it accepts).
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import duckdb
 import pyarrow as pa
 
 import evenjoin
-from evenjoin.testing import multiset
+import oracle
+from oracle import Windows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()),
                     ("v", pa.int64()), ("x", pa.float64())])  # fmt: skip
@@ -58,17 +58,6 @@ class Join:
             options["select"].append("window.start AS w")
         return options
 
-    @property
-    def sql(self) -> str:
-        """The whole join as a query over the tables `l` and `r`, and perhaps `m`."""
-        on, select = self.on.replace("<=>", "IS NOT DISTINCT FROM"), self.select
-        if self.window is None:
-            return f"SELECT {', '.join(select)} FROM {', '.join(self.sides)} WHERE {on}"
-        size, slide = self.window
-        starts = f"(SELECT unnest(generate_series({-size // slide * slide}, 1000, {slide})) AS w)"
-        shared = " AND ".join(f"w <= {alias}.t AND w + {size} > {alias}.t" for alias in self.sides)
-        return f"SELECT {', '.join(select)}, w FROM {', '.join(self.sides)}, {starts} WHERE {on} AND {shared}"
-
 
 JOINS = {
     "integer key": Join("l.k = r.k"),
@@ -104,7 +93,5 @@ JOINS = {
 
 def answer(join: Join, data: Mapping[str, pa.Table]) -> Counter[tuple[Any, ...]]:
     """What DuckDB makes of the whole input."""
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for alias, table in data.items():
-            connection.register(alias, table)
-        return multiset(connection.sql(join.sql).to_arrow_table())
+    windows = None if join.window is None else Windows(*join.window, dict.fromkeys(data, "t"))
+    return oracle.answer(data, join.on, join.select, windows)

@@ -1,9 +1,8 @@
 """One start of a chain, in a process of its own: python -m chaos.spark_job FOLDER SEED START SIDES [WITHOUT]
 
-FOLDER holds the streams `l`, `r` and perhaps `m`; output goes to FOLDER/out by batch, the checkpoint to FOLDER/ck, marks
-of deaths
-to FOLDER/marks. The process ends with 0 when all input is joined, with 3 when an error stops it (its text is then in
-FOLDER/error), or it is killed.
+FOLDER holds the streams `l`, `r` and perhaps `m`; output goes to FOLDER/out by batch, the checkpoint to FOLDER/ck,
+marks of deaths to FOLDER/marks, and the times at which the checkpoint was held to FOLDER/holds. The process ends with 0
+when all input is joined, with 3 when an error stops it (its text is then in FOLDER/error), or it is killed.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 import evenjoin
 from chaos import engine
 from chaos.chain import Chain, draw_chain
+from chaos.holds import Book
 from chaos.spark_kills import DriverKill, WorkerKills, mark, shuffled
 from chaos.spark_session import session, sides
 from evenjoin.testing import Hooks
@@ -29,6 +29,12 @@ def main() -> int:
     folder, seed, number = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chain = draw_chain(seed, frozenset(sys.argv[5:]), int(sys.argv[4]) or None)
     spark = session(RETRIES)
+    with engine.holds_told(Book(folder / "holds").write):
+        return queries(spark, chain, folder, number)
+
+
+def queries(spark: Any, chain: Chain, folder: Path, number: int) -> int:
+    """The queries of a start, one after the other. Returns the exit code."""
     try:
         for stop in range(chain.deaths[number].stops):
             query = start(spark, chain, folder, number, number + stop)

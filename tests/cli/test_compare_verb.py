@@ -41,7 +41,10 @@ def test_a_wrong_command_line_is_exit_code_2_and_starts_nothing(arguments: list[
 def test_the_help_names_the_workloads() -> None:
     """A user finds them without the documentation."""
     text = "".join(CliRunner().invoke(command, ["compare", "--help"]).output.split())
-    assert all(name in text for name in ("ride-hailing", "G22", "zipf0.2", "drift-zipf1.0", "--spark-native"))
+    assert all(
+        name in text
+        for name in ("ride-hailing", "G22", "zipf0.2", "drift-zipf1.0", "--spark-native", "triangle", "--layout")
+    )
 
 
 @pytest.mark.parametrize(("off", "code"), [(0, 0), (1, 1)])

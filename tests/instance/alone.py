@@ -13,7 +13,6 @@ from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 from stations import work_of
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -21,7 +20,7 @@ NAMES = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
 def three_sides(a_b, b_c, a_c=None, schema=NUMBERS):
     """A join of a, b and c: the conditions of each two of them together."""
     on = " AND ".join(one for one in (a_b, b_c, a_c) if one is not None)
-    sides = {alias: schema for alias in "abc"}
+    sides = dict.fromkeys("abc", schema)
     return build_spec(sides, on, event_time="t", select=["a.v AS a", "b.v AS b", "c.v AS c"])
 
 
@@ -107,14 +106,24 @@ def test_chunks_are_bounded_at_every_depth():
 
 
 def test_pairs_are_counted_for_the_tuples_that_began_the_path():
-    """What the newest tuple found, however many steps it took, is its own load."""
+    """What the newest tuple found, at each of its steps, is its own load: three b, and with each of them two a."""
     alone = Alone(three_sides("a.k = b.k", "b.k = c.k"), one_region(sides=3))
     alone.batch({"a": [{"k": 1, "t": 0, "v": 1}] * 2, "b": [{"k": 1, "t": 0, "v": 2}] * 3})
     results, receipt = alone.batch({"c": [{"k": 1, "t": 0, "v": 3}, {"k": 2, "t": 0, "v": 4}]})
     assert len(results) == 6
     assert direct(alone.spec).paths[2].steps[-1].store == 1
     assert receipt.results == (0, 6, 0)
-    assert {key.name: sum(key.results) for key in receipt.heavy} == {"1": 6, "2": 0}
+    assert {key.name: key.results for key in receipt.heavy} == {"1": (2, 6, 0), "2": (0, 0, 0)}
+    assert {side: results for side, _, _, _, results in receipt.cells} == {0: 2, 1: 6, 2: 0}
+
+
+def test_pairs_that_become_no_result_are_load():
+    """Key 1 is hot on a and b, and c never has it: 40 pairs and no result."""
+    alone = Alone(three_sides("a.k = b.k", "b.k = c.k"), one_region(sides=3))
+    alone.batch({"a": [{"k": 1, "t": 0, "v": 1}] * 5})
+    results, receipt = alone.batch({"b": [{"k": 1, "t": 0, "v": 2}] * 8})
+    assert (results, receipt.results) == ([], (0, 0, 0))
+    assert [key.results for key in receipt.heavy] == [(40, 0, 0)]
 
 
 def test_a_side_that_has_nothing_ends_the_path():

@@ -10,7 +10,6 @@ from evenjoin.instance.tally import LABEL
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.spec import build_spec
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.load.items import items_of, loads, moved_tuples, work_by_instance
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable, check
+from evenjoin.placement.topology import Cube
 from evenjoin.testing import Fixed
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -38,18 +39,24 @@ def tables(draw):
     return check(RoutingTable(0, instances, 2, buckets, tuple(regions), "drawn"))
 
 
-def run(table, batches, track):
+def run(table, batches, track, aliases="lr", on="l.k = r.k"):
     strategy = Fixed(tuple(replace(table, version=n) for n in range(1)))
     with evenjoin.local(
-        {"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", strategy=strategy, instances=table.instances, track=track
+        dict.fromkeys(aliases, SCHEMA),
+        on,
+        select=[f"{aliases[0]}.id"],
+        strategy=strategy,
+        instances=table.instances,
+        track=track,
     ) as join:
         for number, keys in enumerate(batches):
-            sides = zip("lr", keys, strict=True)
+            sides = zip(aliases, keys, strict=True)
             join.process({a: pa.table([[number] * len(k), k], schema=SCHEMA) for a, k in sides})
         return join.load()
 
 
 keys = st.lists(st.integers(0, 12), max_size=30)
+few = st.lists(st.integers(0, 12), max_size=12)
 
 
 @settings(max_examples=120, deadline=None)
@@ -71,6 +78,39 @@ def test_loads_repeat_the_report(table, batches, track):
     arrived = [len(keys) for keys in batches[-1]]
     assert items.arrived.sum(axis=1).tolist() == arrived
     assert (items.stored >= 0).all()
+
+
+@st.composite
+def together(draw):
+    """Tables of three sides: each bucket on one instance, keys on one or divided by a side."""
+    instances, buckets = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    one = st.integers(0, instances - 1).map(lambda unit: Biclique(((unit,),) * 3))
+    several = st.lists(st.integers(0, instances - 1), min_size=1, unique=True).map(tuple)
+    regions = [Region(Buckets((b,)), draw(one)) for b in range(buckets)]
+    for code in draw(st.lists(st.integers(0, 9), unique=True, max_size=4)):
+        regions.append(Region(Keys((code,)), draw(st.one_of(one, st.builds(Cube.divided, st.integers(0, 2), several)))))
+    return check(RoutingTable(0, instances, 3, buckets, tuple(regions), "drawn", meeting="together"))
+
+
+@settings(max_examples=120, deadline=None)
+@given(together(), st.lists(st.tuples(few, few, few), min_size=1, max_size=3), st.integers(1, 6))
+def test_loads_of_three_sides_repeat_the_report(table, batches, track):
+    """A tuple counts once for each store that it probes. Divided keys are exact in total, all others on each
+    instance; and each tuple is counted once in the items, however many copies it has."""
+    report = run(table, batches, track, aliases="abc", on="a.k = b.k AND b.k = c.k")
+    items = items_of(report, table)
+    whole = all(isinstance(region.topology, Biclique) for region in table.regions)
+    for side, unit in enumerate(loads(items, table)):
+        stored = [load.stored[side] for load in report.instances]
+        probes = [sum(load.probes) - load.probes[side] for load in report.instances]
+        found = sum(results for s, _, _, _, results in report.cells if s == side)
+        assert unit.stored.sum() == pytest.approx(sum(stored))
+        assert unit.probes.sum() == pytest.approx(sum(probes))
+        assert unit.results.sum() == pytest.approx(found)
+        if whole:
+            assert (unit.stored.tolist(), unit.probes.tolist()) == (stored, probes)
+    assert items.arrived.sum(axis=1).tolist() == [len(keys) for keys in batches[-1]]
+    assert items.stored.sum(axis=1).tolist() == [sum(len(batch[side]) for batch in batches) for side in range(3)]
 
 
 def test_items_of_one_bucket():

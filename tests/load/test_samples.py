@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.load.report import LoadReport
-from evenjoin.load.samples import merge_samples, scaled
+from evenjoin.load.samples import Smallest, merge_samples, scaled
 
 points = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(0.5, 100)), max_size=40).map(tuple)
 
@@ -61,3 +61,32 @@ def test_a_report_keeps_its_samples():
     assert LoadReport.from_json(data) == report
     del data["samples"]
     assert LoadReport.from_json(data).samples == ()
+
+
+def test_points_have_the_codes_of_a_tuple_by_all_its_indexes():
+    """They stay together when samples are merged and scaled, and in JSON; points differ if any of their codes does."""
+    one, two = ((1, 2.0, 7), (1, 1.0, 8)), ((1, 3.0, 7), (0, 1.0, 9))
+    merged = merge_samples(one, two)
+    assert merged == ((0, 1.0, 9), (1, 5.0, 7), (1, 1.0, 8))
+    assert scaled(merged, 14) == ((0, 2.0, 9), (1, 10.0, 7), (1, 2.0, 8))
+    report = LoadReport(3, (), (), (), (), samples=(merged, ()))
+    assert LoadReport.from_json(json.loads(json.dumps(report.to_json()))).samples == report.samples
+    many = tuple((code, 1.0, -code) for code in range(1000))
+    few = merge_samples(many, (), 100)
+    assert len(few) == 100
+    assert all(more == -code for code, _, more in few)
+    assert sum(weight for _, weight, _ in few) == pytest.approx(1000)
+
+
+def test_a_task_samples_whole_tuples():
+    """In whatever order they come."""
+    rng = np.random.default_rng(0)
+    ids, codes = rng.integers(0, 2**63, 5000).astype(np.uint64), rng.integers(-9, 9, 5000)
+    found = []
+    for order in (np.arange(5000), rng.permutation(5000)):
+        sample = Smallest(64)
+        for part in np.array_split(order, 3):
+            sample.add(ids[part], codes[part], (codes[part] * 2, codes[part] + 1))
+        found.append(sample.sample())
+    assert found[0] == found[1]
+    assert all((two, three) == (2 * code, code + 1) for code, _, two, three in found[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 import numpy as np
@@ -34,7 +34,7 @@ def cube_tables(draw, kinds=("u", "hash", "range"), most=18):
             continue
         index = [free[side].pop(0) if side in members else None for side in range(sides)]
         if kind == "hash":
-            links += [Link((a, b), (index[a], index[b]), 0, 0) for a, b in zip(members, members[1:], strict=False)]
+            links += [Link((a, b), (index[a], index[b]), 0, 0) for a, b in pairwise(members)]
             dims.append(Dim("hash", size, None, tuple(index)))
             continue
         owner, *others = members

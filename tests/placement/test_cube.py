@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cubes import INDEXES, cube_tables, drawn_at, instances_of, meetings
 from evenjoin.errors import TableError
 from evenjoin.placement import (
     At,
@@ -35,6 +34,7 @@ from evenjoin.placement.links import Bounds
 from evenjoin.placement.pieces import moved_volume, overlap, stored_volume
 from evenjoin.placement.place import cells_of, regions_of
 from evenjoin.placement.shares import holdings
+from placement.cubes import INDEXES, cube_tables, drawn_at, instances_of, meetings
 
 LAST, FIRST = 2**63 - 1, -(2**63)
 TRIANGLE = (Link((0, 1), (1, 0), 0, 0), Link((1, 2), (1, 0), 0, 0), Link((0, 2), (0, 1), 0, 0))
@@ -213,6 +213,12 @@ HASH = Dim("hash", 2, None, (0, 0, None))
 SAME = (Link((0, 1), (0, 0), 0, 0), Link((1, 2), (0, 0), 0, 0))
 
 
+def beside(cube, biclique):
+    """A cube by codes, and a key that has a region of its own."""
+    regions = (Region(Buckets((0,)), cube), Region(Keys((7,)), biclique))
+    return RoutingTable(0, 2, 3, 1, regions, meeting="together", links=SAME)
+
+
 def one(dim, links=(), cells=(0, 1), **more):
     return cube_table(Cube((dim,), cells), links, **more)
 
@@ -250,11 +256,8 @@ def one(dim, links=(), cells=(0, 1), **more):
         (one(Dim("u", 2)), "no owner"),
         (replace(one(Dim("u", 2, 1)), meeting="pairs"), "meets 2 times"),
         (cube_table(Cube((Dim("u", 2, 1), Dim("u", 2, 1)), (0, 1, 2, 3))), "the same `u`"),
-        (cube_table(Biclique(((0,), (1,), (0,)))) if False else RoutingTable(
-            0, 2, 3, 1, (Region(Buckets((0,)), Biclique(((0,), (1,), (0,)))),), meeting="together"),
-         "is together on 0 instances"),
-        (RoutingTable(0, 2, 3, 1, (Region(Buckets((0,)), Cube((HASH,), (0, 1))), Region(Keys((7,)), Biclique(((0,),) * 3))),
-                      meeting="together", links=SAME), "must be the only region"),
+        (cube_table(Biclique(((0,), (1,), (0,))), instances=2), "is together on 0 instances"),
+        (beside(Cube((HASH,), (0, 1)), Biclique(((0,),) * 3)), "must be the only region"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

@@ -19,7 +19,6 @@ from evenjoin.placement.place import stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 from evenjoin.testing import Fixed, brute_force, multiset, routing_tables, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -162,7 +161,6 @@ def test_4_where_it_says(condition, data, drawn, more):
 
 def _stored(join, folder, table):
     """(side, id, instance, code, u) of every live stored tuple, with multiplicity."""
-    spec = join._spec
     segments = Segments(folder)
     out: Counter = Counter()
     commit = join._driver.last

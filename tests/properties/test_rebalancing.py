@@ -15,7 +15,6 @@ from evenjoin.placement import diff, stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")

@@ -288,6 +288,18 @@ def test_two_joins_that_share_a_folder_without_locks_cannot_both_commit():
     two.process(ONE)
 
 
+def test_a_lock_file_that_somebody_deletes_leaves_the_commit_log_as_the_fence(tmp_path):
+    """The next join locks a new file, so it is let in beside the first; the first one cannot commit any more."""
+    with join(checkpoint=tmp_path) as first:
+        first.process(ONE)
+        (tmp_path / "owner.lock").unlink()
+        with join(checkpoint=tmp_path) as second:
+            with pytest.raises(CheckpointInUseError, match="batch 1 was not committed: another query has started"):
+                first.process(ONE)
+            second.process(ONE)
+            assert second.batch == 2
+
+
 def test_a_refused_start_does_not_keep_the_checkpoint(tmp_path):
     """A mismatch releases the folder for the right join."""
     filled(tmp_path)

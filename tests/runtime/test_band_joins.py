@@ -7,12 +7,12 @@ import math
 from collections import Counter
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import evenjoin
+import oracle
 from evenjoin.errors import ConditionError, SpecError, TableError
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.spec import build_spec
@@ -75,12 +75,7 @@ def test_as_duckdb(on):
 
 
 def by_duckdb(data, on):
-    with duckdb.connect() as peer:
-        peer.execute("SET TimeZone = 'UTC'")
-        peer.register("l", data["l"])
-        peer.register("r", data["r"])
-        sql = on.replace("0.1", "0.1::DOUBLE").replace("0.2 ", "0.2::DOUBLE ")
-        return pairs(peer.sql(f"SELECT l.id AS a, r.id AS b FROM l JOIN r ON {sql}").to_arrow_table())
+    return pairs(oracle.joined(data, on, ["l.id AS a", "r.id AS b"]))
 
 
 def pairs(*tables):

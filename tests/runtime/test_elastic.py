@@ -13,7 +13,6 @@ from evenjoin.placement import At, Role, diff, place
 from evenjoin.placement.place import stored_here
 from evenjoin.spec import build_spec
 from evenjoin.state.segment import Segments
-from evenjoin.state.tuples import tuple_schemas
 from evenjoin.strategies import resolve
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
 

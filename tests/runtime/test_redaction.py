@@ -165,7 +165,9 @@ def test_areas_of_a_band_cannot_be_redacted():
     schema = pa.schema([("k", pa.int64())])
     sides = {"l": schema, "r": schema}
     asked = {"strategy": "adsp(task_capacity=100)", "redact_keys": True}
-    with pytest.raises(SpecError, match=r"redact_keys=True with strategy 'adsp'.*\n.*dynamic, random, square"):
+    with pytest.raises(
+        SpecError, match=r"redact_keys=True with strategy 'adsp'.*\n.*dynamic, hypercube, random, square"
+    ):
         evenjoin.local(sides, "abs(l.k - r.k) <= 1", **asked)
     scaling = evenjoin.Scaling(task_capacity=10)
     with pytest.raises(SpecError, match="redact_keys=True"):

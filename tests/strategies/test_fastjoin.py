@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.errors import SpecError
 from evenjoin.load.fastjoin import imbalance
-from evenjoin.load.items import Items
+from evenjoin.load.items import Items, items_of
 from evenjoin.placement import Keys, check
 from evenjoin.placement.place import bucket_of
 from evenjoin.spec import build_spec
@@ -19,6 +19,7 @@ from evenjoin.strategies import FastJoin, resolve
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.testing import brute_force, multiset
+from strategies.counted import counted, together
 
 
 def code(bucket, number, buckets):
@@ -235,7 +236,15 @@ def test_wrong_settings_are_refused(strategy, says):
         resolve(strategy)
 
 
-def test_three_streams_are_refused():
-    """The load model is of two."""
-    with pytest.raises(SpecError, match="two streams, not 3"):
-        FastJoin().initial(4, 3, "shared")
+def test_whole_keys_move_where_three_sides_must_be_together():
+    """L is the sum over the sides: 3 * 40 * 8 against 3 * 10 * 2. Of key 5 (F = 1200) and keys 3 and 4 (F = 600 each)
+    one fits the gap of 900, with its tuples of all sides; 30 * 6 and 20 * 4 are left on each side."""
+    table = together(FastJoin().initial(2, 3, "shared"))
+    keys = {key: (n, n, n, 10 * n, 10 * n, 10 * n, 0, 0, 0) for key, n in {3: 1, 4: 1, 5: 2, 0: 1}.items()}
+    report = counted(table, keys)
+    items = items_of(report, table)
+    assert FastJoin().load(items, table).tolist() == [[960, 60]]
+    new = check(FastJoin().plan(report, items, table))
+    assert routed(new) == {3: ((1,), (1,), (1,))}
+    assert FastJoin().load(items, new).tolist() == [[540, 240]]
+    assert FastJoin().imbalance(items, new) == 2.25

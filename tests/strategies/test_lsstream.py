@@ -22,23 +22,27 @@ from evenjoin.strategies import LsStream, resolve
 from evenjoin.strategies.edit import home_of_buckets
 from evenjoin.strategies.partition_selection import MOST_STEPS, Cooling, Pair, select
 from evenjoin.testing import brute_force, multiset
+from strategies.counted import together
 
 
 def report_of(table, arrived, stored, batch=0):
     """A report with these counts [sides, cells], each instance busy as long as it has tuples to take in."""
     taken = np.zeros(table.instances)
-    cells = table.compiled.region_of_cell
-    for side in range(2):
+    cells, sides = table.compiled.region_of_cell, range(table.groups)
+    for side in sides:
         for cell, region in enumerate(cells):
             units = table.regions[region].topology.units
             taken[units[side][0]] += arrived[side][cell]
-            taken[list(units[1 - side])] += arrived[side][cell]
+            for other in sides:
+                if other != side:
+                    taken[list(units[other])] += arrived[side][cell]
     counts = tuple(
         (side, cell, int(arrived[side][cell]), int(stored[side][cell]), 0)
-        for side in (0, 1)
+        for side in sides
         for cell in range(len(cells))
     )
-    instances = tuple(InstanceLoad(i, (0, 0), (0, 0), (0, 0), 0, float(ms)) for i, ms in enumerate(taken / 100))
+    none = (0,) * table.groups
+    instances = tuple(InstanceLoad(i, none, none, none, 0, float(ms)) for i, ms in enumerate(taken / 100))
     return LoadReport(batch, instances, (), counts, (), recent=(tuple(map(int, taken)),))
 
 
@@ -72,12 +76,6 @@ def test_settings_are_checked(wrong):
         resolve(f"lsstream({wrong})")
 
 
-def test_three_streams_are_refused():
-    """The resource model is that of two streams."""
-    with pytest.raises(SpecError, match="two streams"):
-        LsStream().initial(3, 3, "shared")
-
-
 FIG_6 = [[6, 1, 4, 1, 1, 1], [0] * 6], [[0] * 6, [6, 1, 4, 1, 1, 1]]
 """Arrived and stored: R asks, S is stored. R of the partitions: 24, 1.5, 12, 1.5, 1.5, 1.5."""
 
@@ -94,6 +92,19 @@ def test_fig_6():
     assert where(new) == [((i,), (i,)) for i in (0, 0, 1, 1, 1, 1)]
     assert strategy.load(items, new).tolist() == [[25.5, 16.5]]
     assert (new.version, new.buckets, new.origin) == (1, 6, table.origin)
+
+
+def test_fig_6_on_three_sides():
+    """T is stored like S, so each partition has twice the R; it moves with its units of all three sides."""
+    strategy = LsStream(partitions=6, alpha=0.5, aim=1)
+    table = together(strategy.initial(2, 3, "shared"))
+    (arrived, none), (_, stored) = FIG_6
+    report = report_of(table, [arrived, none, none], [none, stored, stored])
+    items = items_of(report, table)
+    assert strategy.load(items, table).tolist() == [[75, 9]]
+    new = check(planned(strategy, table, report))
+    assert where(new) == [((i,), (i,), (i,)) for i in (0, 0, 1, 1, 1, 1)]
+    assert strategy.load(items, new).tolist() == [[51, 33]]
 
 
 def test_split_groups_are_balanced_by_themselves():

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenjoin.bench.jobs import Near
 from evenjoin.bench.join_workload import OWN, SEED, JoinWorkload, Size
 from evenjoin.bench.workloads import EPOCH_US, draw, zipf_weights
 
@@ -121,12 +122,12 @@ def _of_all(name: str, streams: Streams, condition: str, capacity: int) -> JoinW
 
 
 def _of_a_minute(
-    name: str, streams: Streams, condition: str, capacity: int, band: tuple[str, int] | None = None
+    name: str, streams: Streams, condition: str, capacity: int, near: tuple[Near, ...] = ()
 ) -> JoinWorkload:
     """A join of what is at most a minute apart, with tuples at most half a batch late."""
     lag = f"{SPAN_US // 2_000} milliseconds"
     return JoinWorkload(
-        name, streams, SIDES, condition, SELECT, watermark=lag, reach_us=60_000_000, band=band, capacity=capacity
+        name, streams, SIDES, condition, SELECT, watermark=lag, reach_us=60_000_000, near=near, capacity=capacity
     )
 
 
@@ -134,9 +135,13 @@ JOINS = (
     _of_all("social", Posts(), f"{_within('day', '3 DAYS')} AND a.id <> b.id", 9_000),
     _of_all("social-all", Posts(), f"{_within('day', '400 DAYS')} AND abs(a.length - b.length) <= 0.01", 16_000),
     _of_a_minute(
-        "stock", Ticks(), f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol", 40_000, ("cents", 1)
+        "stock",
+        Ticks(),
+        f"{_within('cents', 1)} AND {MINUTE} AND a.symbol <> b.symbol",
+        40_000,
+        (("a.cents", "b.cents", 1),),
     ),
-    _of_a_minute("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000, ("code", 20)),
+    _of_a_minute("ratio", ChangingRatio(), f"{_within('code', 20)} AND {MINUTE}", 20_000, (("a.code", "b.code", 20),)),
     _of_a_minute(
         "ratio-all",
         ChangingRatio(3_000),

@@ -7,6 +7,7 @@ comes from its commits: the load reports, the imbalance by the strategy's own me
 without a planner run with heavy keys and stored tuples counted as well (`track`): that costs them what it costs the
 others, and each planner's measure can then be asked of their reports. Every run is measured by every planner's measure.
 
+Three sides are two joins one after the other for Spark, and a band without an equality is rewritten (``peers``).
 Spark's own join of a hot key may take hours. It is stopped when a batch has taken HOPELESS times as long as the longest
 of ours; then its time is only known to be more than that.
 
@@ -32,7 +33,7 @@ from time import monotonic
 import numpy as np
 
 from evenjoin.bench.cpu import Usage
-from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outcome, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outcome, System, run_job
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
 from evenjoin.commit.identity import recorded_log
@@ -40,7 +41,7 @@ from evenjoin.errors import SpecError
 from evenjoin.events import Migration
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Biclique
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
@@ -70,6 +71,7 @@ class Plan:
     instances: int
     folder: Path
     repeat: int = 1
+    layout: Layout = "shared"
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
 
     def tick() -> None:
         written.append(1)
-        watch("writing the files", len(written) // 2)
+        watch("writing the files", len(written) // len(plan.workload.aliases))
 
     try:
         sides = {alias: str(path) for alias, path in plan.workload.write(scratch / "data", tick).items()}
@@ -212,8 +214,9 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
 def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job:
     """The job of a strategy, of NATIVE, or of "duckdb"."""
     ours = system not in (NATIVE, "duckdb")
+    native: System = "spark-bucketed" if plan.workload.near else "spark-hdfs"
     return Job(
-        "evenjoin" if ours else "spark-hdfs" if system == NATIVE else "duckdb",
+        "evenjoin" if ours else native if system == NATIVE else "duckdb",
         sides,
         plan.workload.condition,
         plan.workload.select,
@@ -224,8 +227,10 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
         watermark=plan.workload.watermark,
         strategy=system if ours else "hash",
         options=options_of(plan, system) if ours else JoinOptions(),
-        band=plan.workload.band if system == "duckdb" else None,
+        near=() if ours else plan.workload.near,
         reach_us=plan.workload.reach_us,
+        steps=plan.workload.steps,
+        layout=plan.layout,
     )
 
 
@@ -235,19 +240,32 @@ def options_of(plan: Plan, strategy: str) -> JoinOptions:
     capacity = plan.workload.capacity
     if capacity is None:
         return JoinOptions(track=track)
-    scaling = Scaling(capacity, min_instances=fewest(strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0)
+    scaling = Scaling(
+        capacity, min_instances=fewest(plan.workload, strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0
+    )
     return JoinOptions(Guards(cooldown=0), scaling, track)
 
 
-def fewest(strategy: str) -> int:
+def fewest(workload: JoinWorkload, strategy: str) -> int:
     """The fewest instances a strategy can start with."""
     for instances in range(1, MOST):
         try:
-            resolve(strategy).initial(instances, 2, "shared")
+            first_table(workload, strategy, instances)
         except SpecError:
             continue
         return instances
     return MOST
+
+
+def first_table(
+    workload: JoinWorkload, strategy: str, instances: int, layout: Layout = "shared"
+) -> RoutingTable:  # fmt: skip
+    """The table a strategy starts with. SpecError if it cannot run the join, or not on so many instances."""
+    found = resolve(strategy)
+    for_join = getattr(found, "for_join", None)  # only those that place by the join graph have it
+    if for_join is not None:
+        found = for_join(workload.spec())
+    return found.initial(instances, len(workload.aliases), layout)
 
 
 def _best(
@@ -331,7 +349,7 @@ def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[Routing
 
 
 def _by_instance(reports: Sequence[LoadReport], name: str) -> tuple[float, ...]:
-    """The sum of a count (of both sides) over all reports, per instance that ever was."""
+    """The sum of a count (of all sides) over all reports, per instance that ever was."""
     total = np.zeros(max((len(report.instances) for report in reports), default=0))
     for report in reports:
         total[: len(report.instances)] += [np.sum(getattr(load, name)) for load in report.instances]

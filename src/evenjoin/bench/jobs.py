@@ -23,12 +23,16 @@ from typing import Literal
 
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
+from evenjoin.placement.table import Layout
 from evenjoin.runtime.settings import Guards
 from evenjoin.strategies.elastic import Scaling
 
-System = Literal["evenjoin", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"]
-
-
+System = Literal[
+    "evenjoin", "embedded", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"
+]  # fmt: skip
+Near = tuple[str, str, int]
+"""Columns of two sides, the earlier side first, and how far apart their whole numbers are at most in a result: ("l.k",
+"r.k", 2)."""
 Stopped = Literal["late", "hopeless"]
 POLL_S = 0.25
 JVM_START_S = 20.0
@@ -73,8 +77,11 @@ class Job:
     strategy: str = "hash"
     source: Literal["evenjoin", "spark"] = "evenjoin"  # who reads EvenJoin's files
     options: JoinOptions = field(default_factory=JoinOptions)  # of EvenJoin's join, beyond the above
-    band: tuple[str, int] | None = None  # column and size: |r.column - l.column| <= size holds for all results
+    near: tuple[Near, ...] = ()  # what Spark's rewrite makes buckets of, and DuckDB slices
     reach_us: int = 0  # rows further apart in event time never match; 0: not known. DuckDB's join is slow without it
+    steps: tuple[str, ...] = ()  # the condition of each two-way join where there are more than two sides
+    layout: Layout = "shared"
+    output: str | None = None  # a folder for the results as parquet files; None: they are made, and dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Outcome:
     """What came out. ``batch_ms`` is Spark's own triggerExecution of each micro-batch, in order."""
 
     system: System
-    rows: int  # input rows, both sides
+    rows: int  # input rows of all sides
     results: int
     used: Usage  # from the start of the query to its end, without the start of the JVM
     batch_ms: tuple[float, ...] = ()
@@ -138,10 +145,10 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float, hopeless: Callable
 def read_job(path: Path) -> Job:
     """The job a file describes."""
     raw = json.loads(path.read_text())
-    band = None if raw["band"] is None else tuple(raw["band"])
+    tuples = {name: tuple(raw[name]) for name in ("select", "steps")}
     given, scaling = raw["options"], raw["options"]["scaling"]
     options = JoinOptions(Guards(**given["guards"]), None if scaling is None else Scaling(**scaling), given["track"])
-    return Job(**{**raw, "select": tuple(raw["select"]), "band": band, "options": options})
+    return Job(**{**raw, **tuples, "near": tuple(map(tuple, raw["near"])), "options": options})
 
 
 def read_outcome(path: Path) -> Outcome:

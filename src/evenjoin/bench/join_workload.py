@@ -1,7 +1,8 @@
-"""A join workload: two streams in batches, and the join that is asked of them, as one value.
+"""A join workload: two or more streams in batches, and the join that is asked of them, as one value.
 
 What a strategy is compared on (``evenjoin compare``) is such a value; the modules that make them are ``skewed`` (hot
-keys), ``bands`` (nearness and changing volumes) and ``tpch`` (the benchmark's tables), their names are in ``catalog``.
+keys), ``bands`` (nearness and changing volumes), ``tpch`` (the benchmark's tables), ``trijoin`` and ``three_keys``
+(three sides). Their names are in ``catalog``.
 
 Invariant: the same value gives the same files.
 """
@@ -15,10 +16,14 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from evenjoin.bench.jobs import Near
 from evenjoin.bench.workloads import write_batches
+from evenjoin.spec import JoinSpec, build_spec
 
 SEED = 7
 """Of workloads that have no seed of their own."""
+KEYED, SIZED, THETA = "hash,fastjoin,djb,lsstream", "adsp,square,dynamic", "hypercube,trijoin,tree"
+"""What is compared by default: on equal keys, where tasks have a capacity, and where three sides share no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +53,49 @@ OWN = Size()
 
 
 class Streams(Protocol):
-    """Two streams, cut into batches."""
+    """Two or more streams, cut into batches."""
 
     @property
     def batches(self) -> int: ...
 
     def side(self, number: int) -> Iterator[pa.Table]:
-        """The batches of the left (0) or the right side (1)."""
+        """The batches of a side: 0 is the left one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JoinWorkload:
-    """Two streams, and the join asked of them: all that a system needs besides its own settings."""
+    """Streams, and the join asked of them: all that a system needs besides its own settings."""
 
     name: str
     streams: Streams
-    aliases: tuple[str, str]
+    aliases: tuple[str, ...]
     condition: str
     select: tuple[str, ...]
     event_time: str | None = "ts"  # None: the whole history joins
     watermark: str = ""
     reach_us: int = 0  # rows further apart in event time never match; 0: not known
-    band: tuple[str, int] | None = None  # rows whose whole numbers in this column are further apart never match
+    near: tuple[Near, ...] = ()
     capacity: int | None = None  # stored tuples a task has room for: strategies size themselves. None: fixed size
+    steps: tuple[str, ...] = ()  # with more than two sides: the condition of each two-way join, side by side
+    strategies: str = ""  # those compared if nobody names others; empty: KEYED, or SIZED with a capacity
 
     @property
     def batches(self) -> int:
         return self.streams.batches
+
+    @property
+    def compared(self) -> str:
+        """The strategies that are compared if nobody names others."""
+        return self.strategies or (KEYED if self.capacity is None else SIZED)
+
+    def spec(self) -> JoinSpec:
+        """The join as the engine reads it. Makes the first batch of every side, for its schema."""
+        schemas = {alias: next(self.streams.side(number)).schema for number, alias in enumerate(self.aliases)}
+        watermark = self.watermark if self.event_time else None
+        return build_spec(
+            schemas, self.condition, event_time=self.event_time, watermark=watermark, select=list(self.select)
+        )
 
     def write(self, folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
         """One parquet file per side and batch below ``folder``; returns each side's folder. ``tick`` after each."""

@@ -4,11 +4,13 @@
     W2  many results   400k + 400k rows in 20 batches, 100k keys zipf 0.8        rows/s   >= 3.5  x Spark
     W3  small batches  1k + 1k rows a batch, 30 batches, 4 instances             batch ms <= 0.5  x Spark
     W4  a band         1M + 1M rows in one batch, whole numbers at most 2 apart  batch ms <= 1/8  x Spark's rewrite
+    W5  three sides    3 x 1M rows in 10 batches, 500k keys zipf 0.4             rows/s   >= 4    x Spark
 
 A batch covers one second of event time; rows match when their keys are equal and their times at most 2 s apart. In W4
 they match when their keys are at most 2 apart, over the whole history: Spark has no such join, so its peer is the
 rewrite its users are told to make (``peers``). Two small batches come first there: batch times are those of a warm
-stream, after the first two.
+stream, after the first two. W5 is two joins one after the other for Spark; the times of the second and the third side
+are at most 2 s apart there too, and those of the first and the third 4 s. (``three_way`` measures more of them.)
 Spark runs with both state store providers as they come and the better one counts; a tuned RocksDB runs besides. Every
 system must find the same number of results, DuckDB's batch join included, or the command fails (exit code 1): a fast
 wrong answer is not a measurement. A missed target does not fail it; the table says so.
@@ -26,7 +28,7 @@ from typing import Literal
 import click
 from rich.console import Console
 
-from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, JoinOptions, Outcome, System, run_job
+from evenjoin.bench.jobs import JVM_START_S, Job, JobTimeout, JoinOptions, Near, Outcome, System, run_job
 from evenjoin.bench.report import Report, save, show
 from evenjoin.bench.session import cores
 from evenjoin.bench.workloads import ZipfStreams, write_zipf
@@ -37,6 +39,8 @@ from evenjoin.strategies.elastic import Scaling
 
 CONDITION = "l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
 SELECT = ("l.k AS k", "l.id AS l_id", "r.id AS r_id", "l.ts AS l_ts", "r.ts AS r_ts", "l.v AS l_v", "r.v AS r_v")
+BOUNDS = "{b}.ts BETWEEN {a}.ts - INTERVAL 2 SECONDS AND {a}.ts + INTERVAL 2 SECONDS"
+THREE = tuple(f"{a}.k = {b}.k AND {BOUNDS.format(a=a, b=b)}" for a, b in ("lr", "rt"))
 PEERS: tuple[System, ...] = ("spark-hdfs", "spark-rocksdb", "spark-tuned")
 LIMIT_S = 1800.0
 HOPELESS = 1.2  # times the wall time of the first provider, after which the second cannot be the better one
@@ -53,7 +57,8 @@ class Workload:
     instances: int = 0
     condition: str = CONDITION
     event_time: str | None = "ts"
-    band: tuple[str, int] | None = None
+    near: tuple[Near, ...] = ()
+    steps: tuple[str, ...] = ()
     peers: tuple[System, ...] = PEERS
     strategy: str = "hash"
     select: tuple[str, ...] = SELECT
@@ -72,10 +77,19 @@ WORKLOADS = {
         condition="r.k BETWEEN l.k - 2 AND l.k + 2",
         select=("l.k AS l_k", "r.k AS r_k", "l.id AS l_id", "r.id AS r_id"),
         event_time=None,
-        band=("k", 2),
+        near=(("l.k", "r.k", 2),),
         peers=("spark-bucketed",),
         strategy="adsp",
         options=JoinOptions(Guards(cooldown=0), Scaling(1_000_000_000, min_instances=cores(), max_instances=cores())),
+    ),
+    "W5": Workload(
+        "W5",
+        ZipfStreams(500_000, 0.4, 100_000, 10, aliases=("l", "r", "t")),
+        "rows/s",
+        4.0,
+        condition=" AND ".join(THREE),
+        select=("l.k AS k", "l.id AS l_id", "r.id AS r_id", "t.id AS t_id", "t.ts AS t_ts", "l.v + r.v AS v"),
+        steps=THREE,
     ),
 }
 
@@ -175,7 +189,8 @@ def job_of(workload: Workload, system: System, sides: dict[str, str], checkpoint
         instances=workload.instances or cores(),
         event_time=workload.event_time,
         strategy=workload.strategy,
-        band=workload.band if system == "spark-bucketed" else None,
+        near=workload.near if system == "spark-bucketed" else (),
+        steps=workload.steps,
         options=workload.options,
     )
 

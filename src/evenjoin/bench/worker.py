@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evenjoin.bench.jobs import Job, Outcome, read_job, write_outcome
-from evenjoin.bench.ours import run_evenjoin
+from evenjoin.bench.ours import run_embedded, run_evenjoin
 from evenjoin.bench.peers import run_duckdb, run_spark
 
 SYSTEMS: dict[str, Callable[[Job], Outcome]] = {
     "evenjoin": run_evenjoin,
+    "embedded": run_embedded,
     "spark-rocksdb": run_spark,
     "spark-hdfs": run_spark,
     "spark-tuned": run_spark,

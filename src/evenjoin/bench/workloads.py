@@ -5,7 +5,7 @@ and the same seed gives the same bytes on every machine.
 
     P(rank i) = i^-exponent / sum_j j^-exponent            for i = 1 .. keys, drawn by inverting the cumulative sum
 
-Both sides share one random assignment of ranks to keys: a key hot on one side is hot on the other, which is what makes
+All sides share one random assignment of ranks to keys: a key hot on one side is hot on the others, which is what makes
 a join hard. Batch b covers the event times [b * span, (b + 1) * span), so no row is late under a watermark of 0.
 
 Not here: the ride-hailing day (``ride_hailing``), and anything that knows Spark.
@@ -14,7 +14,7 @@ Not here: the ride-hailing day (``ride_hailing``), and anything that knows Spark
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,7 @@ ROW_GROUP = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ZipfStreams:
-    """Two streams over the same zipf-distributed keys, in equal batches."""
+    """Two or more streams over the same zipf-distributed keys, in equal batches."""
 
     keys: int
     exponent: float
@@ -41,6 +41,7 @@ class ZipfStreams:
     span_us: int = 1_000_000  # event time that one batch covers
     seed: int = 7
     warm: tuple[int, ...] = ()  # rows of small batches before those, for systems to warm up with
+    aliases: tuple[str, ...] = SIDES
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -49,8 +50,12 @@ class ZipfStreams:
 
     @property
     def rows(self) -> int:
-        """Input rows of both sides over the whole run."""
-        return len(SIDES) * sum(self.sizes)
+        """Input rows of all sides over the whole run."""
+        return len(self.aliases) * sum(self.sizes)
+
+    def side(self, number: int) -> Iterator[pa.Table]:
+        """The batches of one side."""
+        return (zipf_batch(self, self.aliases[number], batch) for batch in range(len(self.sizes)))
 
 
 @lru_cache(maxsize=8)
@@ -86,7 +91,7 @@ def exponent_for(keys: int, top: float, mass: float, shift: float = 0.0) -> floa
 def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
     """Batch ``batch`` (from 0) of one side, in random order of event time, with columns k, ts, v, id."""
     rows, first = streams.sizes[batch], sum(streams.sizes[:batch])
-    rng = np.random.default_rng([streams.seed, SIDES.index(side), batch])
+    rng = np.random.default_rng([streams.seed, streams.aliases.index(side), batch])
     weights, key_of_rank = _keys(streams.keys, streams.exponent, streams.seed)
     ts = EPOCH_US + batch * streams.span_us + rng.integers(0, streams.span_us, rows)
     columns = [
@@ -99,10 +104,10 @@ def zipf_batch(streams: ZipfStreams, side: str, batch: int) -> pa.Table:
 
 
 def write_zipf(streams: ZipfStreams, folder: Path) -> dict[str, Path]:
-    """Write both sides below ``folder``; returns the folder of each side."""
-    for side in SIDES:
-        write_batches(folder / side, (zipf_batch(streams, side, batch) for batch in range(len(streams.sizes))))
-    return {side: folder / side for side in SIDES}
+    """Write all sides below ``folder``; returns the folder of each side."""
+    for number, side in enumerate(streams.aliases):
+        write_batches(folder / side, streams.side(number))
+    return {side: folder / side for side in streams.aliases}
 
 
 def write_batches(folder: Path, tables: Iterable[pa.Table]) -> list[Path]:

@@ -14,28 +14,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 import click
 from rich.console import Console
 
 from evenjoin.bench.catalog import NAMES, workload
-from evenjoin.bench.compare import NATIVE, Plan, Watch
+from evenjoin.bench.compare import NATIVE, Plan, Watch, first_table
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
-from evenjoin.bench.join_workload import Drift, JoinWorkload, Size
+from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
 from evenjoin.cli.demo import progress
 from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
-from evenjoin.strategies import resolve
+from evenjoin.placement.table import Layout
 
-KEYED, SIZED = "hash,fastjoin,djb,lsstream", "adsp,square,dynamic"
-EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 on, and with
---task-capacity, strategies choose their own number of tasks."""
+EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 to
+ratio-all, and with --task-capacity, strategies choose their own number of tasks. From tri-cyclic on there are three
+sides, and settings too: 'tri-chain(e=5,matches=8)'."""
+
+STRATEGIES = f"""Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity, or {THETA} where three
+sides share no key."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("name", metavar="WORKLOAD")
-@click.option("--strategies", help=f"Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity.")
+@click.option("--strategies", help=STRATEGIES)
 @click.option("--instances", default=8, type=click.IntRange(2, 256), show_default=True, help="Number of join tasks.")
 @click.option("--batches", type=click.IntRange(1, 500), help="Micro-batches; default: the workload's own.")
 @click.option("--rows", type=click.IntRange(1), help="Rows of the left side in a batch; default: the workload's own.")
@@ -46,10 +50,11 @@ EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastj
 @click.option("--seed", type=click.IntRange(0), help="Another seed is other files; default: the workload's own.")
 @click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each; the best counts.")
 @click.option("--spark-native/--no-spark-native", "native", default=False, help="Spark's own stream-stream join too.")
+@click.option("--layout", default="shared", type=click.Choice(get_args(Layout)), show_default=True)
 def compare(
     name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
     task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int | None, repeat: int,
-    native: bool,
+    native: bool, layout: Layout,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 
@@ -58,15 +63,14 @@ def compare(
     found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
     if task_capacity is not None:
         found = replace(found, capacity=task_capacity)
-    default = KEYED if found.capacity is None else SIZED
-    systems = (*_strategies(strategies or default, instances), *((NATIVE,) if native else ()))
+    systems = (*_strategies(strategies or found.compared, found, instances, layout), *((NATIVE,) if native else ()))
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
     console = open_console()
     size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
     console.print(f"[bold]{markup(name)}[/]: {found.batches} batches, {size}, {markup(', '.join(systems))}")
     with _bars(console, found.batches, len(systems) * repeat) as watch:
-        comparison = run(Plan(found, systems, instances, folder, repeat), watch)
+        comparison = run(Plan(found, systems, instances, folder, repeat, layout), watch)
     show(comparison, console)
     for path in save(comparison, folder):
         if path.suffix in (".json", ".html"):
@@ -88,12 +92,12 @@ def _workload(name: str, size: Size) -> JoinWorkload:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'WORKLOAD'") from None
 
 
-def _strategies(text: str, instances: int) -> list[str]:
+def _strategies(text: str, workload: JoinWorkload, instances: int, layout: Layout) -> list[str]:
     """The names between commas (those inside parentheses belong to a strategy), each one a strategy that can run."""
     names = [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
     try:
         for name in names:
-            resolve(name).initial(instances, 2, "shared")
+            first_table(workload, name, instances, layout)
     except SpecError as error:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategies'") from None
     if not names or len(set(names)) < len(names):

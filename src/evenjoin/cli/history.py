@@ -20,7 +20,7 @@ from evenjoin.commit.identity import recorded_join, recorded_log
 from evenjoin.commit.log import Commit
 from evenjoin.errors import CheckpointError, StateCorruptionError
 from evenjoin.events import Migration
-from evenjoin.load.report import LoadReport
+from evenjoin.load.report import LoadReport, PackLoad
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder, open_folder
 from evenjoin.state.segment import Run
@@ -106,8 +106,18 @@ class BatchLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What was sent of one side: its rows, the tuples sent to instances (each copy counted), and their bytes."""
+
+    rows: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
-    """What one instance holds of one side (its alias): runs and their files, tuples in them, those still alive."""
+    """What one instance holds of one side (its alias) or of one store of packs: runs and their files, tuples (packs) in
+    them, those still alive."""
 
     instance: int
     side: str
@@ -140,6 +150,11 @@ class History:
     def reports(self) -> tuple[LoadReport, ...]:
         """The load reports, oldest first."""
         return tuple(commit.report for commit in self.commits if commit.report is not None)
+
+    @property
+    def pack_names(self) -> tuple[str, ...]:
+        """The names of the stores of packs, in the order of their numbers."""
+        return tuple(pack.name for pack in self.reports[-1].instances[0].packs) if self.reports else ()
 
     @property
     def migrations(self) -> tuple[Migration, ...]:
@@ -204,14 +219,14 @@ def batch_line(commit: Commit) -> BatchLine:
 
 
 def holdings(history: History) -> list[Holding]:
-    """What the last manifest holds, per instance and side."""
+    """What the last manifest holds, per instance and side, and of packs by their store."""
     found: dict[tuple[int, int], list[Run]] = defaultdict(list)
     for instance, side, run in history.last.manifest if history.last else ():
         found[instance, side].append(run)
     return [
         Holding(
             instance,
-            history.aliases[side],
+            (*history.aliases, *history.pack_names)[side],
             runs=len(runs),
             tuples=sum(run.rows for run in runs),
             alive=sum(run.alive for run in runs),
@@ -220,6 +235,39 @@ def holdings(history: History) -> list[Holding]:
         )
         for (instance, side), runs in sorted(found.items())
     ]
+
+
+def traffic(reports: Sequence[LoadReport]) -> list[Traffic]:
+    """What was sent to instances over all reports, by side."""
+    sides = range(len(reports[-1].intake)) if reports else ()
+    loads = [load for report in reports for load in report.instances]
+    return [
+        Traffic(
+            sum(report.intake[side].rows for report in reports),
+            sum(load.messages[side] for load in loads),
+            sum(load.sent_bytes[side] for load in loads),
+        )
+        for side in sides
+    ]
+
+
+def pack_totals(reports: Sequence[LoadReport]) -> list[PackLoad]:
+    """By store of packs what was made and sent of it over all reports, and what of it is alive after the last."""
+    totals: dict[str, PackLoad] = {}
+    for report in reports:
+        for pack in (pack for load in report.instances for pack in load.packs):
+            before = totals.get(pack.name, PackLoad(pack.name))
+            kept = (pack.alive, pack.alive_pairs) if report is reports[-1] else (0, 0)
+            totals[pack.name] = PackLoad(
+                pack.name,
+                before.made + pack.made,
+                before.pairs + pack.pairs,
+                before.sent + pack.sent,
+                before.sent_bytes + pack.sent_bytes,
+                before.alive + kept[0],
+                before.alive_pairs + kept[1],
+            )
+    return list(totals.values())
 
 
 def heaviest(reports: Sequence[LoadReport], count: int) -> list[KeyTotal]:

@@ -21,7 +21,9 @@ from evenjoin.cli.history import (
     heaviest,
     holdings,
     instance_totals,
+    pack_totals,
     read_history,
+    traffic,
     verify_segments,
 )
 from evenjoin.console import cell, open_console
@@ -53,6 +55,8 @@ def inspect(
         console.print("No batch is committed yet.")
         return
     console.print("\n[bold]Load[/]", instances_table(instance_totals(history.reports)), sep="\n")
+    if history.pack_names:
+        console.print("\n[bold]Packs[/] (intermediate results)", packs_table(history), sep="\n")
     console.print("\n[bold]Segments[/]", segments_table(history), sep="\n")
     console.print(f"\n[bold]History[/] (last {batches} batches)", history_table(history, batches), sep="\n")
     if show_migrations:
@@ -90,8 +94,33 @@ def summary(history: History) -> Table:
     rows.add_row("[bold]late[/]", cell(_by_side(history.aliases, totals.late)))
     rows.add_row("[bold]unmatchable[/]", cell(_by_side(history.aliases, totals.unmatchable)))
     rows.add_row("[bold]ahead[/]", cell(_by_side(history.aliases, totals.ahead)))
+    rows.add_row("[bold]sent[/]", cell(sent(history)))
     rows.add_row("[bold]results[/]", f"{totals.results:,}")
     return rows
+
+
+def sent(history: History) -> str:
+    """Messages and bytes for each row read, by side."""
+    parts = []
+    for alias, side in zip(history.aliases, traffic(history.reports), strict=True):
+        rows = max(side.rows, 1)
+        parts.append(f"{alias} {side.messages / rows:.1f} messages, {side.bytes / rows:.0f} bytes a row")
+    return "; ".join(parts)
+
+
+def packs_table(history: History) -> Table:
+    """What was made, sent and kept of each store of packs, and how many were compared."""
+    table = plain_table("packs", "made", "pairs", "sent", "bytes sent", "alive", "pairs alive")
+    for pack in pack_totals(history.reports):
+        counts = [f"{count:,}" for count in (pack.made, pack.pairs, pack.sent)]
+        table.add_row(
+            cell(pack.name), *counts, size(pack.sent_bytes), f"{pack.alive:,}", f"{pack.alive_pairs:,}"
+        )  # fmt: skip
+    loads = [load for report in history.reports for load in report.instances]
+    hubs, members = sum(load.hubs for load in loads), sum(load.members for load in loads)
+    waited = max((load.waited_ms for load in loads), default=0.0)
+    table.caption = f"{hubs:,} hubs and {members:,} members compared; the second hop waited {waited:,.0f} ms at most"
+    return table
 
 
 def segments_table(history: History) -> Table:
@@ -133,6 +162,12 @@ def as_document(location: str, history: History, batches: int, show_keys: bool, 
         "totals": last.totals.to_json() if last else {},
         "instances": [asdict(total) for total in instance_totals(history.reports)],
         "segments": [asdict(held) for held in holdings(history)],
+        "sent": [asdict(side) for side in traffic(history.reports)],
+        "packs": [pack.to_json() for pack in pack_totals(history.reports)],
+        "compared": {
+            name: sum(getattr(load, name) for report in history.reports for load in report.instances)
+            for name in ("hubs", "members")
+        },
         "history": [asdict(batch_line(commit)) for commit in history.commits[-batches:]],
         "migrations": [event.to_json() for event in history.migrations],
     }

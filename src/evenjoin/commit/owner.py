@@ -7,7 +7,9 @@
     memory                 nothing: no other process sees the folder
 
 The driver takes the checkpoint before it deletes anything there, and asks `check` before it deletes or commits.
-Not guaranteed: that a lease is exclusive when clocks differ or processes stand still. Then the commit log is the fence.
+Not guaranteed: that a lease is exclusive when clocks differ or processes stand still; that a lock is, after somebody
+deletes `owner.lock` under a running query, because the next one locks a new file. Then the commit log is the fence.
+Between two queries of one process nobody holds the checkpoint, and another process may take it.
 """
 
 from __future__ import annotations

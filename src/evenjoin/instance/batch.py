@@ -46,7 +46,7 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Place
 from evenjoin.state.packs import Packs, PackSchema, Rows
 from evenjoin.state.segment import Run, Segments, choose, cut, merged, seal
-from evenjoin.state.tuples import ROLE
+from evenjoin.state.tuples import ROLE, InOrder, Tuples
 
 Runs = dict[Place, tuple[Run, ...]]
 ANY = (-(2**63), 2**63 - 1)
@@ -101,7 +101,7 @@ def join_batch(
     here = _arrived(work, instance, arrivals, segments, hop)
     receive_ms = busy.ms()
     place_us = _place_us(here) if work.tracked else 0.0
-    paths = work.program.paths_at(hop)
+    paths = work.program.hops[hop].paths
     trails = [Trail.of(here, path) for path in paths]
     for path, trail in zip(paths, trails, strict=True):
         for item in _followed(here, path, trail, folder, attempt):
@@ -112,10 +112,10 @@ def join_batch(
     come, gone = _keep(here, folder, attempt)
     step("sealed" if hop == 0 else f"sealed at hop {hop}", instance)
     sent = (here.counts.lines + arrivals.passed) % 2**64
-    if hop + 1 < work.program.hops:
+    if hop + 1 < len(work.program.hops):
         yield Note((), sent)
     sides = range(len(work.spec.sides))
-    stored, probing = [here.stored(side) for side in sides], [here.asking(side) for side in sides]
+    stored, probing = [_tuples(here.new[side][0]) for side in sides], [_tuples(here.probing[side]) for side in sides]
     tally = Tally(work.spec, work.table, stored, probing, trails, kept(here) if work.tracked else None)
     receipt = Receipt(
         work.batch,
@@ -165,6 +165,11 @@ def _followed(
     yield from pack_up(here, path, trail, seal_early)
 
 
+def _tuples(rows: Rows) -> Tuples:
+    assert isinstance(rows, Tuples)
+    return rows
+
+
 def _results(work: Work, paths: Sequence[Path], trails: Sequence[Trail]) -> tuple[int, ...]:
     """Per side, the results that were found in its store. Pairs that became packs are none."""
     emitted = [trail for path, trail in zip(paths, trails, strict=True) if path.into is None and path.send is None]
@@ -187,12 +192,12 @@ def _arrived(work: Work, instance: int, arrivals: Arrivals, segments: Segments, 
     enter it has none."""
     new: dict[int, list[Rows]] = {}
     probing: dict[int, Rows] = {}
-    entering = work.program.entering(hop)
+    entering = work.program.hops[hop].entering
     for store in sorted({*range(len(work.spec.sides)), *entering}):
         schema = work.schemas[store]
         rows = schema.joined(arrivals.tuples.get(store, ()) if store in entering else (), schema.wire)
         roles = np.asarray(rows.batch.column(ROLE))
-        rows = schema.read(rows.batch.select(schema.run.names))
+        rows = rows.of(schema, rows.batch.select(schema.run.names))
         probing[store] = _with_role(rows, roles, Role.PROBE)
         if not work.program.stores[store].packs or work.program.stores[store].hop == hop:
             new[store] = [_with_role(rows, roles, Role.STORE)]
@@ -254,7 +259,11 @@ def sealed(
     side, schema = work.program.stores[store].covers[0], work.schemas[store]
     index = schema.index if isinstance(schema, PackSchema) else 0
     some = [
-        (sub, t, () if schema.codec.exact else dirty_codes(work.spec, side, index, t.hubs, t.by_index(index)))
+        (
+            sub,
+            t,
+            () if schema.codec.exact else dirty_codes(work.spec, side, index, t.hubs, InOrder(t.codes, t.times, None)),
+        )
         for sub, t in pieces
         if len(t)
     ]

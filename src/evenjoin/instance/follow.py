@@ -14,8 +14,8 @@ bounded however large the product is.
 A pack (state/packs.py) is probed, or probes, by its hub. Only then are its members made combinations of, one by one,
 and checked where they have a condition of their own.
 
-The receipt counts the pairs of a path's last step before its residual and its further edges are checked, because making
-those pairs is what takes time. Of packs these are hubs; members that must be compared are counted beside them.
+The receipt counts the pairs of each step before its residual and its further edges are checked, because making those
+pairs is what takes time. Of packs these are hubs; members that must be compared are counted beside them.
 
 Guarantee: with the order rule of program.py each result comes out exactly once, at the instance where its tuples meet.
 Not here: result rows (emit.py), and what an instance does before and after (batch.py).
@@ -81,18 +81,6 @@ class Here:
     counts: Counts = field(default_factory=lambda: Counts())
     hop: int = 0
 
-    def stored(self, side: int) -> Tuples:
-        """The new tuples of a side that are stored here."""
-        (tuples,) = self.new[side]
-        assert isinstance(tuples, Tuples)
-        return tuples
-
-    def asking(self, side: int) -> Tuples:
-        """The new tuples of a side that probe here."""
-        tuples = self.probing[side]
-        assert isinstance(tuples, Tuples)
-        return tuples
-
 
 @dataclass(slots=True)
 class Counts:
@@ -109,7 +97,7 @@ class Counts:
 
     def sent(self, store: int, rows: pa.RecordBatch, lines: int) -> None:
         before = self.messages.get(store, (0, 0))
-        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.get_total_buffer_size()
+        self.messages[store] = before[0] + rows.num_rows, before[1] + rows.nbytes
         self.lines = (self.lines + lines) % 2**64
 
 
@@ -119,8 +107,9 @@ class Trail:
 
     `results` counts the combinations that passed the whole path. `pairs[k]` counts the pairs of the last step that
     began with tuple (or hub) k, before that step's residual and further edges are checked. Both count as found in the
-    store of side `found_in`, which the last step probes (of packs: their hub's). `members` counts the members of packs
-    that were compared, because they have a condition of their own.
+    store of side `found_in`, which the last step probes (of packs: their hub's). `partial` has for each earlier step
+    the side whose store it probes, and the pairs that it found, counted in the same way. `members` counts the members
+    of packs that were compared, because they have a condition of their own.
     """
 
     side: int
@@ -129,13 +118,22 @@ class Trail:
     pairs: I64
     results: int = 0
     members: int = 0
+    partial: tuple[tuple[int, I64], ...] = ()
+
+    @property
+    def found(self) -> tuple[tuple[int, I64], ...]:
+        """The pairs of every step, with the side in whose store they were found. All of them are work: a key that is
+        hot on two of three sides makes pairs even if the third side never has it."""
+        return (*self.partial, (self.found_in, self.pairs))
 
     @classmethod
     def of(cls, here: Here, path: Path) -> Trail:
         """The beginning of a path: nothing found yet."""
         stores, mine = here.work.program.stores, here.probing[path.source].hubs
         side, last = stores[path.source].covers[0], stores[path.steps[-1].store].covers[0]
-        return cls(side, last, mine, np.zeros(len(mine), np.int64))
+        earlier = [stores[step.store].covers[0] for step in path.steps[:-1]]
+        partial = tuple((probed, np.zeros(len(mine), np.int64)) for probed in earlier)
+        return cls(side, last, mine, np.zeros(len(mine), np.int64), partial=partial)
 
 
 def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
@@ -161,8 +159,7 @@ def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -
                 emitted = _emitted(here, path, whole)
                 trail.results += len(emitted[trail.side][1])
                 yield emitted
-    if is_last:
-        _count(trail, found[trail.side][1], asking)
+    _count(trail.found[depth][1], found[trail.side][1], asking)
 
 
 def _emitted(here: Here, path: Path, found: Found) -> Found:
@@ -223,7 +220,7 @@ class _Asking:
 
     def __init__(self, spec: JoinSpec, view: View, tuples: Tuples, rows: npt.NDArray[Any] | None) -> None:
         self.view, self.tuples = view, tuples
-        self._spec, self._codes = spec, tuples.codes_of(view.index[0])
+        self._spec, self._codes = spec, tuples.codes_by[view.index[0]]
         self.order = _in_code_order(self._codes, view.index[0], rows)
         self._rows = self.order if rows is None else rows[self.order]
         self.pairs: I64 = np.zeros(len(tuples) if rows is None else len(rows), np.int64)
@@ -317,7 +314,9 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
 
 def _ordered(here: Here, index: int, run: Run | None, stored: Rows) -> InOrder:
     """Stored rows in the order of an index. For a further index than the first it is kept with the run."""
-    if index == 0 or isinstance(stored, Packs) or run is None:
+    if index == 0 or isinstance(stored, Packs):
+        return InOrder(stored.codes, stored.times, None)
+    if run is None:
         return stored.by_index(index)
     return here.segments.known(run, f"index {index}", "", partial(stored.by_index, index))
 
@@ -413,7 +412,7 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     (one, mine), (two, theirs) = found[view.side], found[view.other]
     keep = np.ones(len(mine), np.bool_)
     first_index, second_index = view.index
-    left, right = one.codes_of(first_index)[mine], two.codes_of(second_index)[theirs]
+    left, right = one.codes_by[first_index][mine], two.codes_by[second_index][theirs]
     if view.band is not None:
         band = view.band
         first, last = asked_codes(left, band.kind, band.low, band.high, band.slack)
@@ -421,8 +420,9 @@ def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
     elif view.drive == "equal" and one.schema.codecs[first_index].exact:
         keep &= left == right
     elif view.drive == "equal":
-        keys = [key_values(spec, side, k, *found[side]) for side, k in zip((view.side, view.other), view.index)]
-        keep &= (left == right) & same_keys(spec.sides[view.side].indexes[first_index].null_safe, *keys)
+        my_keys = key_values(spec, view.side, first_index, one, mine)
+        their_keys = key_values(spec, view.other, second_index, two, theirs)
+        keep &= same_keys(spec.sides[view.side].indexes[first_index].null_safe, my_keys, their_keys)
     if view.low is not None and one.times is not None and two.times is not None:
         keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
     if view.high is not None and one.times is not None and two.times is not None:
@@ -442,11 +442,11 @@ def _extended(found: Begun, asking: _Asking, rows: I32, stored: Tuples, position
     return longer
 
 
-def _count(trail: Trail, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
-    """Add the pairs of a last step to the counts of the tuples that their combinations began with."""
+def _count(pairs: I64, rows: npt.NDArray[Any] | None, asking: _Asking) -> None:
+    """Add the pairs of a step to the counts of the tuples that their combinations began with."""
     if asking.order is None:
-        trail.pairs += asking.pairs
+        pairs += asking.pairs
     elif rows is None:
-        trail.pairs[asking.order] += asking.pairs
+        pairs[asking.order] += asking.pairs
     else:
-        np.add.at(trail.pairs, rows[asking.order], asking.pairs)
+        np.add.at(pairs, rows[asking.order], asking.pairs)

@@ -14,12 +14,12 @@ stored and probes) at one hop.
 The order rule (invariant 2) is one comparison. Within a batch the sides count as arriving in the order `order`:
 
     a path whose source has `latest` = k sees all committed rows of a store,
-    and of this batch's rows those of stores with `latest` < k
+    and of this batch's rows those of stores with `latest` < k that its own hop writes
 
 So of any combination exactly one member, the last to arrive, sees all the others, and each result is made once.
 `meeting` says what a routing table must bring together for that: every two tuples that can match (`pairs`; `meets` says
 of which groups), or all tuples of a combination at one instance (`together`). The engine states it on the table, and
-placement/check.py decides whether the table keeps it. Whether a program makes each result once is decided by spreads.py.
+placement/check.py decides whether the table keeps it. spreads.py decides whether a program makes each result once.
 
 Pure values. Not here: which programs there are (programs.py), how a step is probed (follow.py), and where tuples are
 placed (placement/).
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from evenjoin.placement.table import Meeting
 from evenjoin.spec import JoinSpec
@@ -99,6 +99,14 @@ class Path:
     hop: int = 0
 
 
+class Hop(NamedTuple):
+    """One hop of a program: the stores whose rows come to an instance there (of sides that enter, and of packs sent to
+    it), and the paths that are followed."""
+
+    entering: tuple[int, ...]
+    paths: tuple[Path, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """What an instance keeps and does; see the top of this file.
@@ -116,18 +124,14 @@ class Program:
     meets: tuple[tuple[int, int], ...] | None = None
 
     @property
-    def hops(self) -> int:
-        """How many shuffles bring rows to instances: one after dispatch, and one for each time packs are sent on."""
-        return 1 + max(path.hop for path in self.paths)
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops: one after dispatch, and one for each time packs are sent on."""
+        return tuple(self._hop(hop) for hop in range(1 + max(path.hop for path in self.paths)))
 
-    def paths_at(self, hop: int) -> tuple[Path, ...]:
-        return tuple(path for path in self.paths if path.hop == hop)
-
-    def entering(self, hop: int) -> tuple[int, ...]:
-        """The stores whose rows come to an instance at this hop: of sides that enter, and of packs sent to it."""
+    def _hop(self, hop: int) -> Hop:
         sides = [store for store in range(len(self.order)) if self.stores[store].hop == hop]
         sent = {path.send.store for path in self.paths if path.send is not None and path.hop == hop - 1}
-        return (*sides, *sorted(sent))
+        return Hop((*sides, *sorted(sent)), tuple(path for path in self.paths if path.hop == hop))
 
 
 def checks_between(spec: JoinSpec, a: int, b: int) -> tuple[View, ...]:

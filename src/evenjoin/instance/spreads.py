@@ -1,8 +1,8 @@
 """prove(program): would this program lose or repeat a result? Every program goes through it when it is made.
 
-One tuple a side, all of which match, must give exactly one result in each of the ways to spread them over batches: 3 for
-two sides, 13 for three, 75 for four. No data is needed. A rule that is left out, a hop in the wrong place, or both
-directions of a chain forwarded shows in some of these spreads.
+One tuple a side, all of which match, must give exactly one result in each of the ways to spread them over batches: 3
+ways for two sides, 13 for three, 75 for four. No data is needed. A rule that is left out, a hop in the wrong place, or
+both directions of a chain forwarded shows in some of these spreads.
 
 The tuples are run through the program by hand. Where tuples only have to meet in pairs, each group has a unit of its
 own: what is stored at one unit cannot be probed at another. Where they come together, there is one unit.
@@ -60,11 +60,11 @@ class _Run:
 
     def batch(self, sides: set[int]) -> None:
         sent: dict[int, Counter[Row]] = {side: Counter([frozenset({side})]) for side in sides}
-        for hop in range(self._program.hops):
-            for store in self._program.entering(hop):
-                if self._program.stores[store].hop == hop:
+        for number, hop in enumerate(self._program.hops):
+            for store in hop.entering:
+                if self._program.stores[store].hop == number:
                     self._new[store] += sent.get(store, Counter())
-            for path in sorted(self._program.paths_at(hop), key=lambda path: self._latest(path.source)):
+            for path in sorted(hop.paths, key=lambda path: self._latest(path.source)):
                 self._follow(path, sent)
         self._old = [old + new for old, new in zip(self._old, self._new, strict=True)]
         self._new = [Counter() for _ in self._old]
@@ -75,7 +75,8 @@ class _Run:
         found = Counter(sent.get(path.source, Counter()))
         for step in path.steps:
             seen = Counter(self._old[step.store])
-            if self._latest(step.store) < self._latest(path.source):
+            is_here = self._program.stores[step.store].hop == path.hop  # what another hop got is seen once committed
+            if is_here and self._latest(step.store) < self._latest(path.source):
                 seen += self._new[step.store]
             found = Counter({one | two: n * m for one, n in found.items() for two, m in seen.items() if not one & two})
         if path.into is not None and self._is_at(path):

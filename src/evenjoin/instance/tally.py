@@ -11,7 +11,7 @@ Not here: what the counts mean (load/).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -90,13 +90,21 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
         if tally.runs is not None:
             stored += arrived + sum(run.cells for run in tally.runs[side])
         results = np.zeros(cells, np.int64)
-        for trail in tally.trails:
-            if trail.found_in == side:
-                weights = trail.pairs.astype(np.float64)
-                results += np.bincount(cells_of(tally.table, trail.tuples.codes), weights, cells).astype(np.int64)
+        for probing, pairs in _found_in(tally, side):
+            weights = pairs.astype(np.float64)
+            results += np.bincount(cells_of(tally.table, probing.codes), weights, cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
     return tuple(out)
+
+
+def _found_in(tally: Tally, side: int) -> Iterator[tuple[Tuples, I64]]:
+    """What was found in the store of a side, by whichever step of a path: the tuples that probed, and of each the pairs
+    that began with it."""
+    for trail in tally.trails:
+        for probed, pairs in trail.found:
+            if probed == side:
+                yield trail.tuples, pairs
 
 
 def count_cells(table: RoutingTable, codes: Codes) -> I64:
@@ -124,9 +132,9 @@ def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "n
     arrived = [_rows(t.codes, codes) for t in tally.stored]
     probed = [_rows(t.codes, codes) for t in tally.probing]
     results = [np.zeros(len(codes), np.int64) for _ in tally.stored]
-    for trail in tally.trails:
-        found = _between(trail.tuples.codes, codes, np.concatenate([[0], np.cumsum(trail.pairs)]))
-        results[trail.found_in] += found
+    for side, counts in enumerate(results):
+        for probing, pairs in _found_in(tally, side):
+            counts += _between(probing.codes, codes, np.concatenate([[0], np.cumsum(pairs)]))
     weight = np.sum(arrived, axis=0) + np.sum(probed, axis=0) + np.sum(results, axis=0)
     top = np.sort(np.lexsort((codes, -weight))[:most])
     kept = _stored(tally, codes[top])

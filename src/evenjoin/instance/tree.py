@@ -1,4 +1,4 @@
-"""BiStream+Tree as one program: two sides are joined, and their pairs are joined with the third (TriJoin Sec. 1, Fig. 1).
+"""BiStream+Tree as one program: two sides are joined, and their pairs with the third (TriJoin Sec. 1, Fig. 1).
 
     hop 0    a: T(b) -> pairs, sent        b: T(a) -> pairs, sent
     hop 1    pairs: T(c) -> results        c: pairs, old and new -> results

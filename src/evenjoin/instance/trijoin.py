@@ -1,4 +1,4 @@
-"""TriJoin's two schemes as programs (Sec. 3.2). Nobody waits for an intermediate result: packs stay where they are made.
+"""TriJoin's two schemes as programs (Sec. 3.2). Nobody waits for intermediate results: packs stay where they are made.
 
 The units of R, S and T store the tuples of their own side, and packs. `P(y@z)`, the paper's I_yK_Z, are the packs that
 newcomers of y make with the tuples stored at a unit of z. They are kept at that unit.

@@ -22,8 +22,8 @@ from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.state.manifest import Place
-from evenjoin.state.segment import Run
 from evenjoin.state.packs import Rows, Schema
+from evenjoin.state.segment import Run
 
 
 @dataclass(frozen=True, slots=True)

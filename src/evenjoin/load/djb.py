@@ -6,7 +6,9 @@ Streams" (Wang, Feng, Shi; ICIS 2018), as functions of items and tables.
     C(f)       alpha * routing + beta * duplication + gamma * migration                       (eq. 3)
 
 The paper leaves the "total workload" of a unit open: we take `UnitLoads.work`. It is counted where the paper wants it
-even: in layout `split` per side, and in layout `shared`, where an instance hosts units of both sides, per instance.
+even: in layout `split` per side, and in layout `shared`, where an instance hosts units of all sides, per instance. With
+n sides that is, for a key whose tuples are all on one instance, n * (all its arrivals) + all its results: each tuple is
+stored once and probes n - 1 stores.
 
 Arrays are [rows, instances]. A row is a side (split), or there is one row for all (shared). NaN stands where an
 instance has no unit of the row. Pure; cost O(items + units). Does not plan: that is strategies/djb/.
@@ -22,7 +24,7 @@ import numpy as np
 from evenjoin.load.items import F64, Items, loads, moved_tuples, regions_of_items
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import Keys, RoutingTable
-from evenjoin.placement.topology import Role
+from evenjoin.placement.topology import Biclique, Role
 
 
 def workloads(items: Items, table: RoutingTable) -> F64:
@@ -124,10 +126,14 @@ def records(table: RoutingTable) -> frozenset[int]:
 
 
 def duplicated(items: Items, table: RoutingTable) -> float:
-    """Messages of the interval that would not be sent without splitting: for each key the arrivals of the other sides,
-    times the units beyond the first that they must probe."""
+    """Messages of the interval that would not be sent without splitting. Under a Biclique these are for each key the
+    arrivals of the other sides, times the units beyond the first that they must probe; under a Cube the copies of its
+    arrivals."""
     regions, total = regions_of_items(items, table), 0.0
+    alone = np.array([isinstance(region.topology, Biclique) for region in table.regions])[regions]
     for side in range(table.groups):
-        units = np.bincount(holdings(table, side, Role.STORE).region, minlength=len(table.regions))
-        total += float((items.asking[side] * (units[regions] - 1)).sum())
+        held = holdings(table, side, Role.STORE)
+        units = np.bincount(held.region, minlength=len(table.regions))[regions]
+        copies = np.bincount(held.region, held.share, len(table.regions))[regions]
+        total += float(np.where(alone, items.asking[side] * (units - 1), items.arrived[side] * (copies - 1)).sum())
     return total

@@ -12,6 +12,13 @@ the other gets. What does add up is the *difference* of two loads. With r_k = |R
 The two products r_k * p_k cancel and both sums in (8) are the same before and after any move, so (9) is exact for any
 set of keys: choosing keys is a knapsack of size L_i - L_j.
 
+With three and more sides all tuples of a key are on one instance, and whole keys move. |R_si| are then the tuples of
+side s stored on instance i, and phi_si those of all other sides that probe them. Each store is probed as above, so
+
+    L_i = sum over s of |R_si| * phi_si,      F_k = sum over s of F_sk
+
+and (9) stays exact, because it is exact for each term. A tuple counts once for each store that it probes.
+
 Slips of the paper: the second line of (6) prints two minus signs; its first line gives L_j + r_k * phi_j + |R_j| * p_k
 + r_k * p_k, as computed here. (2) divides by a load that may be 0, Definition 2 by a key that may have no stored
 tuple: here a zero below a fraction line counts as one, which leaves both finite and large.

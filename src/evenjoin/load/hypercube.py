@@ -17,7 +17,8 @@ size is; then dividing a side by `u` may cost less.
 
 Shares, bands and hot values are read off the samples of the load report, whose points have codes by all indexes.
 Guarantee: `best_sizes` has the least load of all sizes whose product is at most the number of instances, then fewest
-messages. Not guaranteed: that dims are independent; the load is then a forecast that may be wrong.
+messages, provided that a larger size has no higher peak. Not guaranteed: that dims are independent; the load is then
+a forecast that may be wrong.
 Pure. Not here: which dims there may be, and when sizes change (strategies/hypercube.py).
 """
 
@@ -130,13 +131,19 @@ def best_sizes(offers: Sequence[Sequence[Profile | None]], tuples: F64, instance
     return tuple(vectors[np.lexsort(rank)[0]].tolist())
 
 
-@lru_cache(maxsize=256)
+def useful_sizes(most: int) -> tuple[int, ...]:
+    """The sizes worth trying where the product of all is at most `most`: the largest that leave room for k cells of
+    the other dims, for some k. A size in between divides less and leaves no more room. They are about 2 sqrt(most)."""
+    return tuple(sorted({most // k for k in range(1, most + 1)}))
+
+
+@lru_cache(maxsize=1024)
 def size_vectors(dims: int, most: int) -> I64:
-    """[n, dims] All vectors of sizes whose product is at most `most`."""
+    """[n, dims] All vectors of useful sizes whose product is at most `most`."""
     if dims == 0:
         return np.ones((1, 0), np.int64)
     parts = []
-    for size in range(1, most + 1):
+    for size in useful_sizes(most):
         rest = size_vectors(dims - 1, most // size)
         parts.append(np.column_stack([np.full(len(rest), size, np.int64), rest]))
     return np.concatenate(parts)

@@ -15,8 +15,17 @@ other sides, hence
     probes(s, i)  = sum of arrived_k[all other sides] over items with a unit of s on i   the papers' phi_i
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
+A key that is divided by a Cube has copies: share_k(s, i) is what instance i stores of side s, and over the instances
+the shares of a copied side add up to more than 1. Every cell has tuples of all sides, hence there
+
+    probes(s, i)  = sum of arrived_k[t] * share_k(t, i) over the other sides t
+    results(s, i) = results_k[s] * product of share_k(t, i) over all sides t
+
+`items_of` counts such a tuple once, whatever its copies. But what is found in the copies of two sides is counted in
+each cell where it is found: if a third side divides the key, partial results are counted more than once.
+
 Pure arrays; cost O(items + units).
-Not in `loads`: Grid and Cube, because they store copies, and a ranged table, because it has no buckets. Planners go by
+Not in `loads`: a Grid, or a Cube that takes more than keys, and a ranged table, which has no buckets. Planners go by
 `Items.alive`, points that stand for the tuples alive. These are the report's samples, or, where one region takes
 everything, one point a side: the copies stored over the copies that a tuple has.
 """
@@ -34,7 +43,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
-from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.table import Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Cube, Grid, Role
 
 F64 = npt.NDArray[np.float64]
@@ -105,6 +114,8 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:
         cells[:, side, cell] = arrived, stored, results
+    for number, shares in _cubes(table):
+        cells[:2, :, table.compiled.region_of_cell == number] /= np.rint(shares.sum(axis=1))[:, None]
     alive, further = _alive(report, table, cells[1].sum(axis=1)), _further(report)
     if table.ranged:
         none = np.zeros(table.cells, np.int64)
@@ -112,8 +123,10 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     every_code = np.array([key.code for key in report.heavy], np.int64)
     new = routed(table, every_code) < 0
     codes, heavy = every_code[new], [key for key, is_new in zip(report.heavy, new.tolist(), strict=True) if is_new]
-    counts = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64).reshape(-1, 3, sides)
-    counts = np.ascontiguousarray(counts.transpose(1, 2, 0))
+    counts = np.zeros((3, sides, len(heavy)))
+    if heavy:  # keys are counted by side; a group of pairs (tree) is none
+        told = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64)
+        counts[:, : told.shape[2]] = told.transpose(1, 2, 0)
     buckets = bucket_of(codes, table.buckets)
     rest = cells[:, :, : table.buckets].copy()
     for number in range(3):
@@ -174,15 +187,41 @@ def loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
     for side in range(table.groups if not table.ranged else 0):
         for row, counts in enumerate((items.stored, items.arrived, items.asking, items.results)):
             totals[row, side] = np.bincount(regions, counts[side], len(table.regions))
-    out = []
+    out, cubes = [], _cubes(table)
     for side in range(table.groups):
         region, unit, share = _units(table, side)
         sums: list[F64] = [
             np.bincount(unit, totals[row, side, region] * (1.0 if row == 2 else share), table.instances).astype(float)
             for row in range(4)
         ]
+        for number, shares in cubes:
+            for total, more in zip(sums, _in_cube(totals[:, :, number], shares, side), strict=True):
+                total += more
+            unit = np.concatenate([unit, np.flatnonzero(shares[side])])
         out.append(UnitLoads(side, np.unique(unit), *sums))
     return tuple(out)
+
+
+def _in_cube(totals: F64, shares: F64, side: int) -> tuple[F64, F64, F64, F64]:
+    """[instances] What a side's cells of a divided key have of its tuples stored, arrived and probing, and of its
+    results; `totals` [4, sides] are those of the key, `shares` [sides, instances] what each instance stores."""
+    own, arrived = shares[side], totals[1]
+    probes = (arrived @ shares - arrived[side] * own) * (own > 0)
+    return totals[0, side] * own, arrived[side] * own, probes, totals[3, side] * shares.prod(axis=0)
+
+
+def _cubes(table: RoutingTable) -> list[tuple[int, F64]]:
+    """The regions whose keys are divided by a cube: the number of each, and what share [sides, instances] of its tuples
+    each instance stores."""
+    numbers = [n for n, region in enumerate(table.regions) if _divides_keys(region)]
+    if not numbers:
+        return []
+    shares = np.stack([shares_by_region(table, side, Role.STORE) for side in range(table.groups)])
+    return [(number, shares[:, number]) for number in numbers]
+
+
+def _divides_keys(region: Region) -> bool:
+    return isinstance(region.topology, Cube) and isinstance(region.takes, Keys)
 
 
 def work_by_instance(items: Items, table: RoutingTable) -> F64:
@@ -228,8 +267,10 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
 
 
 def is_matrix(table: RoutingTable) -> bool:
-    """Whether a table has grids, cubes or areas. Then tuples have copies, and the planner does not go by units."""
-    return table.ranged or any(isinstance(region.topology, (Grid, Cube)) for region in table.regions)
+    """Whether a table has grids, areas or cubes, other than cubes that divide single keys. Then tuples have copies, and
+    the planner does not go by units."""
+    copied = [region for region in table.regions if isinstance(region.topology, (Grid, Cube))]
+    return table.ranged or not all(map(_divides_keys, copied))
 
 
 def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:

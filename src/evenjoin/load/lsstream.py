@@ -6,7 +6,9 @@
 
 A partition is a cell of the table: a bucket, or a key with a region of its own. In this engine it has a unit of each
 side, and each unit is one direction of the papers' join: it stores ST tuples of its side and QL tuples of the other
-side queued for it in the interval. The window W is one batch interval. Rates are tuples per second, times seconds.
+side queued for it in the interval; with more sides, QL tuples of all other sides. A partition whose units live together
+has the sum of their R, so a tuple counts once for each store that it probes. The window W is one batch interval. Rates
+are tuples per second, times seconds.
 
 Slips mended: eq. 4 divides by the whole time although it leaves two samples out; eq. 18's sum starts at 1; eq. 26 says
 min(mif), the text and Algorithm 1 want it large; eq. 32 lacks a sign. Eq. 8's second line (R^m = E W) holds for a store
@@ -28,9 +30,9 @@ from evenjoin.kernels.hashing import I64
 from evenjoin.kernels.runs import expand
 from evenjoin.load.items import F64, Items, cells_of_items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.shares import holdings
+from evenjoin.placement.shares import holdings, shares_by_region
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Role
+from evenjoin.placement.topology import Cube, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,25 @@ def resources_by_instance(parts: Partitions, table: RoutingTable, gamma: float) 
     out = np.full((table.groups, table.instances), np.nan)
     for side in range(table.groups):
         cell, instance, share = units_of(table, side)
-        each = resource(parts.stored[side, cell] * share, parts.queue[side, cell], gamma)
+        each = resource(parts.stored[side, cell] * share, _queued(parts, table, side, cell, instance), gamma)
         hosts = np.unique(instance)
         out[side, hosts] = np.bincount(instance, each, table.instances)[hosts]
     return out
+
+
+def _queued(parts: Partitions, table: RoutingTable, side: int, cell: I64, instance: I64) -> F64:
+    """[units] QL of units of a side, given by their cells and instances. All tuples of the other sides are queued for a
+    unit, except in a key that is divided by a cube: there the others, too, are where they are stored."""
+    queue: F64 = parts.queue[side, cell]
+    region = table.compiled.region_of_cell[cell]
+    cube = np.array([isinstance(one.topology, Cube) for one in table.regions])[region]
+    if not cube.any():
+        return queue
+    arrived, asked = parts.taken - parts.queue, np.zeros(len(cell))
+    for other in range(table.groups):
+        if other != side:
+            asked += arrived[other, cell] * shares_by_region(table, other, Role.PROBE)[region, instance]
+    return np.where(cube, asked, queue)
 
 
 def imbalance_degree(resources: F64) -> float:

@@ -47,7 +47,6 @@ from evenjoin.load.intake import Intake
 from evenjoin.state.manifest import Place
 from evenjoin.state.segment import Run
 
-
 Sums = tuple[int, int, int]
 """What a receipt's name tells: (got, said, sent)."""
 
@@ -65,7 +64,9 @@ class HeavyKey:
     arrived   tuples of the side that were stored here in this batch
     probed    tuples of the side that probed here (the papers' phi of the other side's unit)
     stored    tuples of the side alive here after the batch (the papers' |R_ik|); zeros unless the planner asked
-    results   pairs found in the side's store here, before a residual predicate or a further edge rejects some of them
+    results   pairs found in the side's store here by any step of a path, before a residual predicate or a further edge
+              rejects some of them. With two sides these are the candidates of results; with more, partial combinations
+              count too, because they are work
     """
 
     code: int

@@ -153,7 +153,10 @@ def report_of(
     report = fold(receipts, stored, len(receipts[0].stored), last)
     report = replace(stored_under(report, kept), expired=expired)
     if packs:
-        report = replace(report, instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)))
+        report = replace(
+            report,
+            instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
+        )
     return sampled(report, receipts, last)
 
 

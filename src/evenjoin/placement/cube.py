@@ -44,7 +44,7 @@ from evenjoin.kernels.content import scrambled
 from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.kernels.runs import expand
 from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Reach
-from evenjoin.placement.slots import Slot, both, even_division
+from evenjoin.placement.slots import Role, Slot, even_division
 
 Coordinates = Literal["one", "near", "all"]
 """How many coordinates the tuples of a side have along a dim: one, those within reach, or all."""
@@ -138,7 +138,8 @@ class Cube:
             for number, (coordinate, _) in zip(own, coordinates, strict=True):
                 where[number] = coordinate
             weight = prod(width for _, width in coordinates)
-            out.append(Slot(weight, both(np.atleast_1d(lattice[tuple(where)]).reshape(-1).tolist())))
+            cells = np.atleast_1d(lattice[tuple(where)]).reshape(-1).tolist()
+            out.append(Slot(weight, tuple((cell, Role.BOTH) for cell in cells)))
         return tuple(out)
 
     def to_json(self) -> dict[str, Any]:

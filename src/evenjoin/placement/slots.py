@@ -5,7 +5,6 @@ Pure values. Not here: the topologies (topology.py, cube.py), and how tuples fin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -38,16 +37,3 @@ def even_division(lines: int) -> Division:
     """One piece for each line, all of the same width but for the remainder of the integer division."""
     cuts = [i * WHOLE // lines for i in range(lines + 1)]
     return tuple((i, cuts[i + 1] - cuts[i]) for i in range(lines))
-
-
-def both(cells: Iterable[int]) -> tuple[tuple[int, Role], ...]:
-    """Targets at which a tuple is stored and probes."""
-    return merged([(cell, Role.BOTH) for cell in cells])
-
-
-def merged(targets: Iterable[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
-    """The same targets with each instance once; its roles are OR-ed."""
-    roles: dict[int, Role] = {}
-    for instance, role in targets:
-        roles[instance] = roles.get(instance, Role(0)) | role
-    return tuple(roles.items())

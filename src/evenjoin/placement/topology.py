@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from evenjoin.placement.cube import Cube
-from evenjoin.placement.slots import WHOLE, Division, Role, Slot, both, even_division, merged
+from evenjoin.placement.slots import WHOLE, Division, Role, Slot, even_division
 
 __all__ = [
     "WHOLE",
@@ -69,7 +69,7 @@ class Biclique:
         own = self.units[group]
         shares = self.weights[group] if self.weights is not None else (1.0,) * len(own)
         return tuple(
-            Slot(share, merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
+            Slot(share, _merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
             for unit, share in zip(own, shares, strict=True)
         )
 
@@ -119,9 +119,9 @@ class Grid:
     def slots(self, side: int) -> tuple[Slot, ...]:
         own = self.division(side)
         if not self.extra or side != self.primary:
-            return tuple(Slot(width, both(self._line(side, line))) for line, width in own)
+            return tuple(Slot(width, _both(self._line(side, line))) for line, width in own)
         return tuple(
-            Slot(width, both((*self._line(side, line), self.extra[cell])))
+            Slot(width, _both((*self._line(side, line), self.extra[cell])))
             for width, line, cell in _overlaid(own, self.division(2))
         )
 
@@ -155,6 +155,18 @@ def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
             if not pieces[0][1]:
                 del pieces[0]
     return out
+
+
+def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
+    return _merged([(cell, Role.BOTH) for cell in cells])
+
+
+def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
+    """The same targets with each instance once; its roles are OR-ed."""
+    roles: dict[int, Role] = {}
+    for instance, role in targets:
+        roles[instance] = roles.get(instance, Role(0)) | role
+    return tuple(roles.items())
 
 
 Topology = Biclique | Grid | Cube

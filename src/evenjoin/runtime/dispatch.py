@@ -34,6 +34,7 @@ from evenjoin.kernels.content import Occurrences, content, scrambled
 from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
 from evenjoin.load.samples import Smallest
+from evenjoin.placement.check import check
 from evenjoin.placement.links import links_of
 from evenjoin.placement.place import LATE, At, Scattered, place
 from evenjoin.placement.ranges import Reach
@@ -220,7 +221,7 @@ class Dispatcher:
         if self._equal_rows_matter(side):
             ids = self._occurrences[side].ids(ids)
         if self._sampling == "codes":
-            self._samples[side].add(ids, codes)
+            self._samples[side].add(ids, codes, more)
         u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)
@@ -286,6 +287,18 @@ def suits(spec: JoinSpec, table: RoutingTable) -> bool:
     which `check` has seen to), or if the table was made (and checked) for the reach of this condition.
     """
     return spec.equal_codes or len(table.regions) == 1 or table.reach == Reach(*spec.reach)
+
+
+def keeps_together(spec: JoinSpec, table: RoutingTable) -> bool:
+    """Whether the table brings all tuples of a combination to one instance, if its program needs that."""
+    needed = stated(spec, table)
+    if needed.meeting != "together":
+        return True
+    try:
+        check(needed)
+    except TableError:
+        return False
+    return True
 
 
 def windows_of(times: I64, size: int, slide: int) -> tuple[I64, I64]:

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from evenjoin.commit.identity import Identity, check_ours, claim
 from evenjoin.commit.leftovers import collect_parts
@@ -52,6 +52,7 @@ from evenjoin.runtime.settings import Settings
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
+from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
 
 TRIALS = 2
@@ -80,6 +81,14 @@ class Runtime(Protocol):
         """A digest of all that the source has read up to and including a batch; "" if the caller answers for that."""
 
 
+class _Known(NamedTuple):
+    """A program, and by store the columns of its rows and the width of its sub-windows."""
+
+    program: Program
+    schemas: tuple[Schema, ...]
+    sub_windows: tuple[int | None, ...]
+
+
 @dataclass(slots=True)
 class Driver:
     """Runs the batches of one join on one checkpoint folder. It holds the folder until `close`."""
@@ -92,7 +101,7 @@ class Driver:
     identity: Identity = field(init=False)
     schemas: tuple[TupleSchema, ...] = field(init=False)
     _owner: Owner = field(init=False)
-    _programs: dict[str, tuple[Program, tuple[int | None, ...]]] = field(init=False, default_factory=dict)
+    _programs: dict[str, _Known] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
     _start: Start = field(init=False)
     _started: float = field(init=False)
@@ -194,21 +203,22 @@ class Driver:
             self._tables[name] = self.log.read_table(name)
         return self._tables[name]
 
-    def _program(self, name: str) -> tuple[Program, tuple[int | None, ...]]:
-        """The program of this name, and the widths of the sub-windows of its stores. Made once."""
+    def _program(self, name: str) -> _Known:
+        """The program of this name, made once."""
         if name not in self._programs:
             program = program_of(self.spec, name)
-            self._programs[name] = program, sub_window_widths(self.spec, program, self.settings.sub_window)
+            widths = sub_window_widths(self.spec, program, self.settings.sub_window)
+            self._programs[name] = _Known(program, store_schemas(self.spec, program, self.schemas), widths)
         return self._programs[name]
 
     def _work(self, batch: int, table: RoutingTable, manifest: Manifest) -> Work:
         settings = self.settings
-        program, sub_windows = self._program(table.program)
+        program, schemas, sub_windows = self._program(table.program)
         tracked = max(settings.strategy.tracked, settings.track)
         return Work(
             spec=self.spec,
             program=program,
-            schemas=store_schemas(self.spec, program, self.schemas),
+            schemas=schemas,
             batch=batch,
             start=self._start.entry,
             trial=self._trials,
@@ -257,7 +267,7 @@ class Driver:
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
         results of all instances: those are run now."""
-        folder, hops = f"receipts/{work.batch}/{work.mark}", work.program.hops
+        folder, hops = f"receipts/{work.batch}/{work.mark}", len(work.program.hops)
         books = balance(self.folder.names(folder), work.table.instances, hops)
         if books.missing:
             self._check_held()  # whoever took the checkpoint over has deleted them
@@ -273,10 +283,10 @@ class Driver:
                 "again: call df.persist() first in your function, or make the query above the join give the same rows "
                 "each time it is read"
             )
-        return [
-            over_hops([self._receipt(f"{folder}/{name}") for name in books.chosen[i]])
-            for i in range(work.table.instances)
+        receipts = [
+            [self._receipt(f"{folder}/{name}") for name in books.chosen[i]] for i in range(work.table.instances)
         ]
+        return [of_one[0] if hops == 1 else over_hops(of_one) for of_one in receipts]
 
     def _receipt(self, name: str) -> Receipt:
         return Receipt.from_bytes(self.folder.load(name).to_pybytes(), name)

@@ -164,7 +164,7 @@ class _Batch:
                 instances[instance].take("late", side, [piece], lines)
         instances[0].take_note(dispatcher.note)
         results: list[pa.RecordBatch] = []
-        for hop in range(work.program.hops):
+        for hop in range(len(work.program.hops)):
             messages, instances = self._hop(work, hop, messages, instances, results)
         self.results = pa.Table.from_batches(results, self._join.schema)
         if self._sink is not None:
@@ -178,7 +178,7 @@ class _Batch:
         sent to the next hop."""
         following: list[Sent] = []
         after = [Arrivals() for _ in instances]
-        entering = work.program.entering(hop)
+        entering = work.program.hops[hop].entering
         for message in messages:
             if message.store in entering:
                 instances[message.instance].take("tuples", message.store, [message.batch], message.lines)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from evenjoin.commit.log import Durability as Durability
 from evenjoin.errors import SpecError, UnboundedStateWarning
-from evenjoin.placement.table import Layout
-from evenjoin.runtime.dispatch import suits
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.runtime.dispatch import keeps_together, stated, suits
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
@@ -244,17 +244,20 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     if asked.scaling is not None:
         chosen = elastic(chosen, asked.scaling)
     most = asked.scaling.max_instances if asked.scaling is not None else instances
-    tables = [chosen.initial(size, len(spec.sides), layout) for size in (instances, most)]  # refuses now, not later
+    tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
     if not all(suits(spec, table) for table in tables):
+        between = "between the sides" if len(spec.sides) == 2 else "that all sides have in common"
         raise SpecError(
-            f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality between "
-            f"the sides: {spec.text}\n  use one of: {', '.join(_suiting(spec, most, layout))}"
+            f"strategy {chosen.origin!r} brings only equal keys together, but the condition has no equality {between}: "
+            f"{spec.text}{_use(_suiting(spec, most, layout))}"
         )
+    if not all(keeps_together(spec, table) for table in tables):
+        raise SpecError(_apart(spec, chosen, most, layout))
     if asked.redact_keys and spec.ordered_codes and isinstance(chosen, Adsp):
         others = [name for name in _suiting(spec, most, layout) if name != chosen.origin]
         raise SpecError(
             f"redact_keys=True with strategy {chosen.origin!r}: its tables name the keys between which it cuts the "
-            f"range of {spec.text}\n  use one of: {', '.join(others)}"
+            f"range of {spec.text}{_use(others)}"
         )
     return chosen
 
@@ -266,16 +269,55 @@ def _default(spec: JoinSpec) -> str:
     return "random" if len(spec.sides) == 2 else "hypercube"
 
 
+def _initial_tables(spec: JoinSpec, chosen: Strategy, sizes: Sequence[int], layout: Layout) -> list[RoutingTable]:
+    """The tables that a strategy begins with on so many instances. If it refuses to join so many sides, the error says
+    what does."""
+    try:
+        return [chosen.initial(size, len(spec.sides), layout) for size in sizes]
+    except SpecError as error:
+        if len(spec.sides) == 2:
+            raise
+        raise SpecError(_apart(spec, chosen, max(sizes), layout, str(error))) from error
+
+
+def _apart(spec: JoinSpec, chosen: Strategy, instances: int, layout: Layout, why: str = "") -> str:
+    """Why a strategy cannot run a join whose combinations must be on one instance, and what can. `why` is what the
+    strategy itself says."""
+    sides = len(spec.sides)
+    if layout == "split" and _needs_shared(spec, chosen, instances):
+        return (
+            f"layout='split' gives each side instances of its own, but a join of {sides} sides needs all tuples of a "
+            "key on one instance: use layout='shared'"
+        )
+    apart = f"strategy {chosen.origin!r} does not bring all tuples of a combination of {sides} sides to one instance"
+    return f"{why or apart}{_use(_suiting(spec, instances, 'shared'))}"
+
+
+def _needs_shared(spec: JoinSpec, chosen: Strategy, instances: int) -> bool:
+    """Whether a strategy can run this join in layout 'shared', and its program needs that."""
+    if not _runs(spec, chosen, instances, "shared"):
+        return False
+    table = for_join(chosen, spec).initial(instances, len(spec.sides), "shared")
+    return stated(spec, table).meeting == "together"
+
+
+def _use(names: Sequence[str]) -> str:
+    """The end of a refusal: what to use instead."""
+    return f"\n  use one of: {', '.join(names)}" if names else "\n  no strategy can run this join"
+
+
 def _suiting(spec: JoinSpec, instances: int, layout: Layout) -> list[str]:
     """The names of the strategies that can run this join with their default settings."""
-    names = []
-    for name in strategies():
-        try:
-            table = for_join(resolve(name), spec).initial(instances, len(spec.sides), layout)
-        except SpecError:
-            continue
-        names += [name] if suits(spec, table) else []
-    return names
+    return [name for name in strategies() if _runs(spec, resolve(name), instances, layout)]
+
+
+def _runs(spec: JoinSpec, strategy: Strategy, instances: int, layout: Layout) -> bool:
+    """Whether a strategy can run this join."""
+    try:
+        table = for_join(strategy, spec).initial(instances, len(spec.sides), layout)
+    except SpecError:
+        return False
+    return suits(spec, table) and keeps_together(spec, table)
 
 
 def _unit(spec: JoinSpec) -> TimeUnit:

@@ -8,10 +8,10 @@
 
 Guarantee: a combination of tuples, one of each side, satisfies the condition  <=>  its tuples pass their filters, all
 keys are equal, all ranges hold and the residual is TRUE. A key or a range is between two sides, whatever their number.
-Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real``
-they are a hint, and their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``,
-the conjuncts it was made of. A constant TRUE vanishes; FALSE and NULL become a filter that nothing passes. A range with
-low > high is legal and matches nothing.
+Ranges of kind ``integer`` and ``time`` have closed integer bounds and are exact; of kind ``real`` they are a hint, and
+their ``sources`` must be checked too. A range that nobody uses is checked through its ``sources``, the conjuncts it was
+made of. A constant TRUE vanishes; FALSE and NULL become a filter that nothing passes. A range with low > high is legal
+and matches nothing.
 Not here: which range becomes the order of the state, what two equalities say together (classes.py), or what a join
 supports (join_spec.py).
 """

@@ -33,7 +33,7 @@ from evenjoin.kernels.content import content, mix_in_place
 from evenjoin.kernels.hashing import I64, U64, Codes, KeyCodec, mix64
 from evenjoin.kernels.runs import expand, run_order
 from evenjoin.placement.place import At
-from evenjoin.state.tuples import POSITION, ROLE, InOrder, Tuples, TupleSchema
+from evenjoin.state.tuples import POSITION, ROLE, Tuples, TupleSchema
 
 HUB, MEMBERS = "hub", "members"
 Packing = Literal["packed", "paired"]
@@ -70,10 +70,6 @@ class PackSchema:
     def wire(self) -> pa.Schema:
         """The columns of packs on their way to an instance: those of a run, and the role."""
         return self.run.append(pa.field(ROLE, pa.uint8(), nullable=False))
-
-    def read(self, batch: pa.RecordBatch) -> Packs:
-        """The packs of a run."""
-        return Packs.of(self, batch)
 
     def joined(self, batches: Sequence[pa.RecordBatch], columns: pa.Schema) -> Packs:
         """The packs of several batches with these columns, sorted as a run is."""
@@ -116,7 +112,7 @@ class Packs:
     @property
     def codes(self) -> Codes:
         """The hubs' codes towards the third side."""
-        return self.hubs.codes_of(self.schema.index)
+        return self.hubs.codes_by[self.schema.index]
 
     @property
     def times(self) -> I64 | None:
@@ -155,11 +151,6 @@ class Packs:
         ids += np.repeat(hubs, self.counts)
         mix_in_place(ids, np.empty_like(ids))
         return np.add.reduceat(ids, self.offsets[:-1])
-
-    def by_index(self, index: int) -> InOrder:
-        """The packs in the order of their hubs' index towards the third side, which is the order of a run."""
-        assert index == self.schema.index
-        return InOrder(self.codes, self.times, None)
 
     def take(self, rows: npt.NDArray[Any]) -> Packs:
         return Packs.of(self.schema, self.batch.take(pa.array(rows)))

@@ -129,7 +129,7 @@ def seal(folder: Folder, name: str, runs: Sequence[tuple[int, Rows, tuple[int, .
             crc,
             dirty=_listed(dirty),
             pairs=len(t.members) if isinstance(t, Packs) else 0,
-        )  # fmt: skip
+        )
         for index, (sub, t, dirty) in enumerate(runs)
     )
 
@@ -202,7 +202,8 @@ class Segments:
         reader = files.get(run.file)
         if reader is None:
             reader = files[run.file] = self._verified(run)
-        return schema.read(reader.get_batch(run.index))
+        batch = reader.get_batch(run.index)
+        return Packs.of(schema, batch) if isinstance(schema, PackSchema) else Tuples.of(schema, batch)
 
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
         """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew

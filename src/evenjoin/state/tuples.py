@@ -96,10 +96,6 @@ class TupleSchema:
         """The columns of tuples on their way to an instance: those of a run, and the role."""
         return self.run.append(pa.field(ROLE, pa.uint8(), nullable=False))
 
-    def read(self, batch: pa.RecordBatch) -> Tuples:
-        """The tuples of a run."""
-        return Tuples.of(self, batch)
-
     def joined(self, batches: Sequence[pa.RecordBatch], columns: pa.Schema) -> Tuples:
         """The tuples of several batches with these columns, sorted as a run is."""
         return Tuples.joined(self, batches, columns)
@@ -135,11 +131,10 @@ def _tuple_schema(spec: JoinSpec, number: int, seed: int, shown: Literal["shown"
 
 
 def _codec(spec: JoinSpec, number: int, k: int, seed: int, shown: Literal["shown", "redacted"]) -> KeyCodec:
-    """The codec of index k of a side. Codes that are compared by order are never salted."""
+    """The codec of index k of a side. Codes that are compared by order are never salted, and where there are such no
+    others are: an index may be compared by order with one side and for equality with another."""
     index = spec.sides[number].indexes[k]
-    bands = [edge.seen_from(number) for edge in spec.edges_of(number) if edge.drive == "band"]
-    ordered = any(view.index[0] == k for view in bands)
-    hidden = shown == "redacted" and bool(index.exprs) and not ordered
+    hidden = shown == "redacted" and bool(index.exprs) and not spec.ordered_codes
     return KeyCodec(index.types, index.null_safe, seed, "salted" if hidden else "plain")
 
 
@@ -213,15 +208,16 @@ class Tuples:
         """The tuples by which rows of this kind are probed: these themselves (packs have hubs, packs.py)."""
         return self
 
-    def codes_of(self, index: int) -> Codes:
-        """The codes of an index."""
-        return self.codes if index == 0 else self.more[index - 1]
+    @property
+    def codes_by(self) -> tuple[Codes, ...]:
+        """The codes by index."""
+        return (self.codes, *self.more)
 
     def by_index(self, index: int) -> InOrder:
         """The tuples in the order of an index. O(n log n), but for index 0."""
         if index == 0:
             return InOrder(self.codes, self.times, None)
-        codes = self.codes_of(index)
+        codes = self.codes_by[index]
         rows = run_order(codes, self.times).astype(np.int32)
         return InOrder(codes[rows], None if self.times is None else self.times[rows], rows)
 
@@ -239,7 +235,7 @@ class Tuples:
             return pc.take(self.batch.column(name), pa.array(rows), boundscheck=False)
         if source != TIME:
             index = int(source.removeprefix(CODE) or 0)
-            ordered = self.schema.codecs[index].ordered(np.take(self.codes_of(index), rows))
+            ordered = self.schema.codecs[index].ordered(np.take(self.codes_by[index], rows))
             return from_ordered_int64(ordered, self.schema.types[name])
         assert self.times is not None
         return pc.take(pa.array(self.times), pa.array(rows), boundscheck=False).cast(self.schema.types[name])

@@ -4,12 +4,14 @@
     edit.move_key(42, side=0, to=(3,))            FastJoin: key 42's tuples of side 0 now live on instance 3
     edit.move_key(77, side=0, to=(0, 1), weights=(0.7, 0.3))     D-JB: key 77 is split
     edit.move_bucket(5, side=1, to=(2,))          LS-Stream: partition 5
+    edit.place_key(42, Biclique(((3,), (3,), (3,))))             three sides: key 42 moves whole
     edit.table()                                  the next version, or the same object if nothing changed
 
 Guarantee: if the table passes `check`, so does the result, as long as the instances named exist and each `to` names at
-least one. Every bucket keeps a region, and a key has at most one. A key whose units are again those of its bucket has
-no region any more (D-JB's H3: the record is cleared).
-Only regions with a Biclique can be edited. Not here: whether an edit is wise (the planners).
+least one. Where all sides must be together, that holds once all sides of a key or bucket have moved alike. Every bucket
+keeps a region, and a key has at most one. A key whose units are again those of its bucket has no region any more
+(D-JB's H3: the record is cleared).
+Only buckets with a Biclique can be edited. Not here: whether an edit is wise (the planners).
 """
 
 from __future__ import annotations
@@ -51,16 +53,23 @@ class Edit:
         topology = self._keys.get(code)
         return topology if isinstance(topology, Biclique) else self.home(code)
 
+    def topology(self, code: int) -> Topology:
+        """How the key's units lie now, whatever the topology is."""
+        return self._keys.get(code, self.home(code))
+
+    def place_key(self, code: int, topology: Topology) -> None:
+        """From now on the key's tuples of all sides live as the topology says."""
+        if topology == self.home(code):
+            self._keys.pop(code, None)
+        else:
+            self._keys[code] = topology
+
     def bucket(self, bucket: int) -> Biclique:
         return self._buckets[bucket]
 
     def move_key(self, code: int, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None = None) -> None:
         """From now on the key's tuples of a side live on these instances, with these shares (None: even ones)."""
-        moved = _with(self.units(code), side, to, weights)
-        if moved == self.home(code):
-            self._keys.pop(code, None)
-        else:
-            self._keys[code] = moved
+        self.place_key(code, _with(self.units(code), side, to, weights))
 
     def send_home(self, code: int, side: int) -> None:
         """The key's tuples of a side go back to its hashing unit."""

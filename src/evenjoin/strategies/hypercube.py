@@ -30,7 +30,7 @@ from math import prod
 
 import numpy as np
 
-from evenjoin.load.hypercube import best_sizes, cost, even_cuts, known_codes, profile, volumes
+from evenjoin.load.hypercube import best_sizes, cost, even_cuts, known_codes, profile, useful_sizes, volumes
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.cube import Cube, Dim
@@ -138,8 +138,9 @@ def best_dims(links: Sequence[Link], sides: int, instances: int, items: Items | 
     bounds = Bounds(links)
     dims = [*_hash_dims(bounds, sides), *_range_dims(bounds, sides, instances, items)]
     dims += _divided_sides(dims, sides, instances, items)
-    most = range(1, instances + 1)
-    made = [[_sized(dim, size, items) for size in most] for dim in dims]
+    useful = useful_sizes(instances)
+    every = range(1, instances + 1)
+    made = [[_sized(dim, size, items) if size in useful else None for size in every] for dim in dims]
     offers = [[None if one is None else profile(one, sides, items) for one in sizes] for sizes in made]
     sizes = best_sizes(offers, volumes(items, sides), instances)
     chosen = [made[number][size - 1] for number, size in enumerate(sizes)]

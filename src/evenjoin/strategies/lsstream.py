@@ -8,7 +8,7 @@ partition's instance. P is much larger than the number of instances and never ch
 
 When LI (eq. 13) exceeds alpha, partitions go from the straggler j_h to the least-loaded j_l, chosen by simulated
 annealing for the largest mif (eq. 25, Algorithm 1) under eq. 30 and eq. 31. In layout `shared` a partition's units of
-both sides live and move together and its load is their sum; in layout `split` each side's group is balanced by itself.
+all sides live and move together and its load is their sum; in layout `split` each side's group is balanced by itself.
 
 Where the paper is silent:
 * The paper migrates between one pair at a time. Decisions here are taken once a micro-batch. So a plan goes on with
@@ -32,7 +32,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64, Items
 from evenjoin.load.lsstream import (
@@ -120,8 +119,6 @@ class LsStream:
         return 32
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
-        if sides != 2:
-            raise SpecError(f"lsstream joins two streams, not {sides}")
         return hash_table(self.origin, self.partitions, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
@@ -130,7 +127,7 @@ class LsStream:
         return by_side if _disjoint(by_side) else np.nansum(by_side, axis=0, keepdims=True)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """LI (eq. 13). If each side has instances of its own, the larger LI of the two."""
+        """LI (eq. 13). If each side has instances of its own, the largest LI of a side."""
         return max(imbalance_degree(group) for group in self.load(items, table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
@@ -154,8 +151,8 @@ class LsStream:
 
 
 def _disjoint(by_side: F64) -> bool:
-    """Whether no instance has units of both sides, as in layout `split`."""
-    return not (~np.isnan(by_side)).all(axis=0).any()
+    """Whether no instance has units of two sides, as in layout `split`."""
+    return not ((~np.isnan(by_side)).sum(axis=0) > 1).any()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ sigma decides who takes part: keys whose work is more than sigma of the mean loa
 keys and finds better plans. Readj wants keys back at the unit they are hashed to. So among the moves that are at most
 1 % of the mean load worse than the best, one that brings a key back is preferred.
 
-Load is the work, as in D-JB. In layout `shared` a key's two units move together (its tuples are still sent once); in
-`split` each side is balanced by itself. Cost per step O(keys * units + keys^2), keys <= units / sigma.
+Load is the work, as in D-JB. In layout `shared` a key's units of all sides move together (its tuples are still sent
+once); in `split` each side is balanced by itself. Cost per step O(keys * units + keys^2), keys <= units / sigma.
 Not guaranteed: that the load becomes even. A key is never split, so a key heavier than the mean stays a bottleneck;
 that is what the papers show of Readj.
 """
@@ -29,6 +29,7 @@ from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import register
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.djb.draft import ALL_OF_A_PIECE, Draft
+from evenjoin.strategies.djb.together import draft_of
 
 STEPS = 256
 """The most moves and swaps of one plan, for each row of loads."""
@@ -74,7 +75,7 @@ class Readj:
         return max(_by_row(items, table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        draft = Draft(items, table, self.theta)
+        draft = draft_of(items, table, self.theta)
         for row in range(len(draft.sides)):
             for _ in range(STEPS):
                 if _uneven(draft.load[row, draft.units(row)]) <= self.theta:
@@ -136,7 +137,7 @@ def parties(draft: Draft, row: int, sigma: float) -> Parties:
     """The keys whose work is more than sigma of the mean load, and all on one unit."""
     sides = list(draft.sides[row])
     shares = draft.shares[sides].min(axis=0)
-    work = (draft.divisible[sides] + draft.fixed[sides]).sum(axis=0)
+    work = draft.of_row(row)
     taking = draft.items.is_key & (shares.max(axis=1) > ALL_OF_A_PIECE) & (work > sigma * draft.mean(row))
     item = np.flatnonzero(taking)
     return Parties(item, work[item], shares[item].argmax(axis=1), draft.home[sides[0], item])

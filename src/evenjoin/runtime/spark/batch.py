@@ -100,7 +100,7 @@ class SparkBatch:
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
         packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._slots), PACKED)
         placed = packed.repartitionById(work.table.instances, "instance")
-        for hop in range(work.program.hops - 1):
+        for hop in range(len(work.program.hops) - 1):
             packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
             placed = packed.repartitionById(work.table.instances, "instance")
         return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._schema)
@@ -158,7 +158,7 @@ def join_partition(
     work: Work, folder: Folder, only: frozenset[int] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Last stage: all packed rows for one instance -> its results. `only` names the instances to run; None: all."""
-    instance, hop = _partition(), work.program.hops - 1
+    instance, hop = _partition(), len(work.program.hops) - 1
     arrivals = Arrivals()
     for kind, line, blob in _packed(instance, batches):
         if kind == RESULTS:
@@ -176,11 +176,11 @@ def hop_partition(
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """A stage before the last: all packed rows for one instance -> its results and what it sends on, as packed rows.
 
-    Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because the order
-    in which a shuffle brings them is not fixed: so the task sends the same when it runs again.
+    Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because a
+    shuffle brings them in any order: so the task sends the same when it runs again.
     """
     instance = _partition()
-    arrivals, entering = Arrivals(), work.program.entering(hop)
+    arrivals, entering = Arrivals(), work.program.hops[hop].entering
     for kind, line, blob in sorted(_packed(instance, batches), key=lambda row: row[:2]):
         if kind >= 0 and kind % 2 == 0 and kind // 2 not in entering:
             arrivals.pass_on(line)

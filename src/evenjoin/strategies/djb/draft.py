@@ -18,6 +18,8 @@ Mutable, and private to one planning. Not here: which edits to make (moves.py, s
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,6 +36,15 @@ ALL_OF_A_PIECE = 1 - 1e-9
 Bools = npt.NDArray[np.bool_]
 
 
+class Abroad(NamedTuple):
+    """Keys that are not where they are hashed to. Arrays [n]: whether the key is away at all; whether it is on several
+    units; and the work that would come back with it."""
+
+    away: Bools
+    split: Bools
+    size: F64
+
+
 class Draft:
     """A table while it is planned; see the top of this file.
 
@@ -43,7 +54,10 @@ class Draft:
     divisible, fixed    [sides, n]; the two parts of a piece's work
     home                [sides, n]; the instance that a piece is hashed to (-1: several)
     routed              [n]; whether the item is a key with a record
+    splits              whether the units of a split key may have different shares
     """
+
+    splits: Literal["by weight", "evenly"] = "by weight"
 
     def __init__(self, items: Items, table: RoutingTable, theta: float) -> None:
         self.theta = theta
@@ -85,6 +99,12 @@ class Draft:
             out += alone * (self.divisible[side] + self.fixed[side])
         return out
 
+    def of_row(self, row: int) -> F64:
+        """[n] The work of all of a row's pieces of each item, if they are all on one unit."""
+        sides = list(self.sides[row])
+        out: F64 = (self.divisible[sides] + self.fixed[sides]).sum(axis=0)
+        return out
+
     def work(self, side: int, n: int) -> F64:
         """[instances] The work of each unit for one piece."""
         share = self.shares[side, n]
@@ -104,7 +124,7 @@ class Draft:
         self._place(side, np.array([n]), share / share.sum())
 
     def move_whole(self, row: int, n: int, source: int, to: int) -> None:
-        """Move those pieces of a key from `source` to `to` that are on `source` alone: of both sides, if both are."""
+        """Move those pieces of a key from `source` to `to` that are on `source` alone: of all sides, if all are."""
         for side in self.sides[row]:
             if self.shares[side, n, source] > ALL_OF_A_PIECE:
                 self.put(side, n, self.one(to))
@@ -115,6 +135,48 @@ class Draft:
         within = self.items.bucket == bucket
         self.home[side, within] = to
         self._place(side, np.flatnonzero(within & ~self.routed), self.one(to))
+
+    def move_buckets(self, row: int, bucket: int, source: int, to: int) -> None:
+        """Move a bucket's tuples from `source` to `to`: those of the row's sides that it stores on `source`."""
+        for side in self.sides[row]:
+            if self.edit.bucket(bucket).units[side] == (source,):
+                self.move_bucket(side, bucket, to)
+
+    def abroad(self, row: int, unit: int) -> Abroad:
+        """The keys with a record that are hashed to this unit and not all on it."""
+        away, split = np.zeros((2, len(self.items)), bool)
+        size = np.zeros(len(self.items))
+        for side in self.sides[row]:
+            piece = self.routed & (self.home[side] == unit) & (self.shares[side, :, unit] < ALL_OF_A_PIECE)
+            away |= piece
+            split |= piece & ((self.shares[side] > 0).sum(axis=1) > 1)
+            size += piece * (self.divisible[side] + self.fixed[side])
+        return Abroad(away, split, size)
+
+    def load_with(self, row: int, n: int, unit: int) -> F64:
+        """[instances] The load of the row if a key's pieces that are hashed to this unit came back to it."""
+        after: F64 = self.load[row].copy()
+        for side in self._away(row, n, unit):
+            after += self.one(unit) * (self.divisible[side, n] + self.fixed[side, n]) - self.work(side, n)
+        return after
+
+    def bring_back(self, row: int, n: int, unit: int) -> None:
+        """Bring a key's pieces back to this unit that are hashed to it."""
+        for side in self._away(row, n, unit):
+            self.put(side, n, self.one(unit))
+
+    def _away(self, row: int, n: int, unit: int) -> list[int]:
+        own = self.shares[:, n, unit] < ALL_OF_A_PIECE
+        return [side for side in self.sides[row] if self.home[side, n] == unit and own[side]]
+
+    def pieces_on(self, row: int, unit: int) -> dict[tuple[int, int], float]:
+        """The pieces of keys that may be split to relieve this unit, as (side, n), with the divisible work that it has
+        of each."""
+        return {
+            (side, int(n)): float(self.shares[side, n, unit] * self.divisible[side, n])
+            for side in self.sides[row]
+            for n in np.flatnonzero(self.items.is_key & (self.shares[side, :, unit] > 0))
+        }
 
     def one(self, unit: int) -> F64:
         """[instances] The shares of a piece that is all on one unit."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
-from evenjoin.strategies.djb.draft import ALL_OF_A_PIECE, Draft
+from evenjoin.strategies.djb.draft import Draft
 
 Spread = Literal["narrow", "wide"]
 Stop = Literal["donor in bounds", "recipient in bounds"]
@@ -63,14 +63,7 @@ def move_in(draft: Draft, row: int, unit: int) -> None:
     """MoveIn, H3. An underloaded unit takes back any key that is hashed to it. Any other unit takes back only those of
     its keys that are split. A key comes back if every touched unit is then within its bounds, or at least none is
     further out than the furthest of them was before."""
-    away = np.zeros(len(draft.items), bool)
-    split = np.zeros(len(draft.items), bool)
-    size = np.zeros(len(draft.items))
-    for side in draft.sides[row]:
-        abroad = draft.routed & (draft.home[side] == unit) & (draft.shares[side, :, unit] < ALL_OF_A_PIECE)
-        away |= abroad
-        split |= abroad & ((draft.shares[side] > 0).sum(axis=1) > 1)
-        size += abroad * (draft.divisible[side] + draft.fixed[side])
+    away, split, size = draft.abroad(row, unit)
     back = away if draft.load[row, unit] < draft.lower(row) else split
     for n in sorted(np.flatnonzero(back).tolist(), key=lambda n: -float(size[n])):
         _merge_if_bounded(draft, row, n, unit)
@@ -122,26 +115,20 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
     for move in moves:
         if move.what == "key":
             draft.move_whole(row, move.index, move.source, move.to)
-            continue
-        for side in draft.sides[row]:
-            if draft.edit.bucket(move.index).units[side] == (move.source,):
-                draft.move_bucket(side, move.index, move.to)
+        else:
+            draft.move_buckets(row, move.index, move.source, move.to)
 
 
 def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
     """H2: split the donor's piece with the most divisible work; if that does not relieve the donor, the next one.
     False if no split would."""
-    on_donor = {
-        (side, int(n)): float(draft.shares[side, n, donor] * draft.divisible[side, n])
-        for side in draft.sides[row]
-        for n in np.flatnonzero(draft.items.is_key & (draft.shares[side, :, donor] > 0))
-    }
+    on_donor, filled = draft.pieces_on(row, donor), fill if draft.splits == "by weight" else fill_evenly
     for side, n in sorted(on_donor, key=lambda piece: (-on_donor[piece], piece))[:SPLITS]:
         now = draft.work(side, n)
         base = draft.load[row] - now
         units = draft.units(row)
         share = np.zeros(len(now))
-        share[units] = fill(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
+        share[units] = filled(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
         after = base + share * draft.divisible[side, n] + (share > 0) * draft.fixed[side, n]
         peak = after[share > 0].max(initial=0.0)
         if max(after[donor], peak) < draft.load[row, donor] - 1e-9:
@@ -175,18 +162,29 @@ def fill(base: F64, divisible: float, fixed: float, theta_max: float, spread: Sp
     return out
 
 
+def fill_evenly(base: F64, divisible: float, fixed: float, theta_max: float, spread: Spread) -> F64:
+    """[units] The same with even shares. With the m least loaded units the heaviest of them comes to its base +
+    divisible / m + fixed. `wide` takes as many units as make that least. `narrow` takes the fewest with which it is at
+    most (1 + theta_max / 2) * mean."""
+    order = np.argsort(base, kind="stable")
+    count = np.arange(1, len(base) + 1)
+    peak = base[order] + divisible / count + fixed
+    chosen = int(np.argmin(peak))
+    if spread == "narrow":
+        enough = np.flatnonzero(peak <= (1 + theta_max / 2) * (base.sum() + divisible + count * fixed) / len(base))
+        chosen = int(enough[0]) if len(enough) else chosen
+    share = np.zeros(len(base))
+    share[order[: chosen + 1]] = 1.0 / (chosen + 1)
+    return share
+
+
 def _merge_if_bounded(draft: Draft, row: int, n: int, unit: int) -> None:
     """H3 for one key, unless that would put a unit further out of its bounds than one was before."""
-    before, back = draft.load[row], draft.one(unit)
-    sides = [s for s in draft.sides[row] if draft.home[s, n] == unit and draft.shares[s, n, unit] < ALL_OF_A_PIECE]
-    after = before.copy()
-    for side in sides:
-        after += back * (draft.divisible[side, n] + draft.fixed[side, n]) - draft.work(side, n)
+    before, after = draft.load[row], draft.load_with(row, n, unit)
     touched = [unit, *np.flatnonzero(np.abs(after - before) > 1e-9).tolist()]
     hosts = len(draft.units(row))
     if _furthest(after, touched, hosts) <= max(draft.theta, _furthest(before, touched, hosts)) + 1e-12:
-        for side in sides:
-            draft.put(side, n, back)
+        draft.bring_back(row, n, unit)
 
 
 def _furthest(load: F64, units: list[int], hosts: int) -> float:

@@ -23,9 +23,9 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Bounds, register, require
 from evenjoin.strategies.bistream import hash_table
-from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.ism import CHOICES, ism
 from evenjoin.strategies.djb.s2sm import s2sm
+from evenjoin.strategies.djb.together import draft_of
 
 
 @register("djb")
@@ -101,7 +101,7 @@ def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[
         for use in CHOICES:
             if use.merge and use.move and not records(table):
                 continue  # there is nothing to merge: the same choice without H3 gives the same table
-            draft = Draft(items, table, theta_max)
+            draft = draft_of(items, table, theta_max)
             if sides == "changed" and not s2sm(draft):
                 break
             for row in range(len(draft.sides)):

@@ -25,7 +25,7 @@ from evenjoin.strategies.djb.draft import Draft
 def s2sm(draft: Draft) -> bool:
     """Let units change sides, if the sides' means call for it. Returns whether they did."""
     load: F64 = np.where(draft.hosts, draft.load, np.nan)
-    if len(draft.sides) < 2 or side_gap(load) <= draft.theta:
+    if len(draft.sides) != 2 or side_gap(load) <= draft.theta:
         return False
     idle = np.flatnonzero(~draft.hosts.any(axis=0))
     first = best_division(load)

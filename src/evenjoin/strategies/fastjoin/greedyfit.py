@@ -34,10 +34,15 @@ def greedy_fit(pair: Pair, stored: F64, probes: F64, theta_gap: float = 0.0) -> 
     `stored`, `probes`: float64 [K], |R_ik| and phi_sik of the source's keys. Keys whose benefit is below `theta_gap`
     are not worth a migration.
     """
-    benefit = benefits(pair, stored, probes)
+    return chosen_greedily(benefits(pair, stored, probes), stored, pair.gap, theta_gap)
+
+
+def chosen_greedily(benefit: F64, stored: F64, gap: float, theta_gap: float = 0.0) -> I64:
+    """The same from the benefits [K] of the keys, their stored tuples [K] and the gap. For keys that move whole,
+    benefits and stored tuples are sums over the sides."""
     order = np.argsort(-factors(benefit, stored), kind="stable")
     order = order[benefit[order] >= theta_gap]
-    size, gap, at = benefit[order], pair.gap, 0
+    size, at = benefit[order], 0
     chosen = [order[:0]]
     while at < len(size) and gap > 0:
         taken, gap, settled = _round(size[at : at + PIECE], gap)

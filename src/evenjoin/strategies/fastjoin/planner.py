@@ -9,6 +9,11 @@ monitor per side, and it sees the units of that side only:
 A migrated key moves its unit of that side; its tuples of the other side stay where they are and probe the new place.
 The monitors do not disturb each other: |R_i| and phi_i of a side depend on the units of that side alone.
 
+With three and more sides all tuples of a key must stay together. Then there is one monitor for all sides, a unit is an
+instance with its stores of every side, L is the sum of their loads (load/fastjoin.py), and keys move whole:
+
+    all:     L = 1110 300  590      LI = 3.7 > theta:  instance 0 -> instance 1
+
 The paper migrates between one pair at each interval of a second. Here decisions are taken once per micro-batch, which
 may be long. So a monitor goes on, from the heaviest to the lightest on the forecast, until LI is what plans are made
 for (`aim`, see strategies/base.py) or the heaviest has nothing more to give; at most one round per instance.
@@ -21,7 +26,7 @@ for (`aim`, see strategies/base.py) or the heaviest has nothing more to give; at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +35,7 @@ import numpy as np
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.fastjoin import F64, Pair, Unit, benefits, imbalance
-from evenjoin.load.items import Items, loads, regions_of_items
+from evenjoin.load.items import Items, UnitLoads, loads, regions_of_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import Layout, RoutingTable
@@ -38,12 +43,12 @@ from evenjoin.placement.topology import Role
 from evenjoin.strategies.base import Bounds, register
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
-from evenjoin.strategies.fastjoin.greedyfit import greedy_fit
-from evenjoin.strategies.fastjoin.safit import sa_fit
+from evenjoin.strategies.fastjoin.greedyfit import chosen_greedily
+from evenjoin.strategies.fastjoin.safit import chosen_by_annealing
 
 Selector = Literal["greedyfit", "safit"]
-Select = Callable[[Pair, F64, F64], I64]
-"""(pair, [K] stored, [K] probes of the source's keys) -> the positions of the keys to move."""
+Select = Callable[[F64, F64, float], I64]
+"""([K] benefits and [K] stored tuples of the source's keys, gap) -> the positions of the keys to move."""
 
 
 @register("fastjoin")
@@ -97,29 +102,33 @@ class FastJoin:
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         """BiStream's hash table."""
-        if sides != 2:
-            raise SpecError(f"fastjoin joins two streams, not {sides}")
         return hash_table(self.origin, 0, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
-        """[sides, instances] L of each unit, equation 1; NaN where an instance hosts no unit of the side."""
-        out = np.full((table.groups, table.instances), np.nan)
-        for units in loads(items, table):
-            out[units.side, units.hosts] = (units.stored * units.probes)[units.hosts]
+        """[monitors, instances] L of each unit, equation 1; NaN where an instance hosts no unit of the monitor's sides.
+        There is a monitor for each side, or one for all where keys move whole."""
+        units = loads(items, table)
+        out = np.full((len(_monitored(table)), table.instances), np.nan)
+        for row, sides in enumerate(_monitored(table)):
+            hosts = _hosting(units, sides)
+            out[row, hosts] = np.sum([units[side].stored * units[side].probes for side in sides], axis=0)[hosts]
         return out
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """The larger LI of the two monitors, equation 2."""
-        return max(imbalance(side[~np.isnan(side)]) for side in self.load(items, table))
+        """The largest LI of the monitors, equation 2."""
+        return max(imbalance(row[~np.isnan(row)]) for row in self.load(items, table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        """The table after the migrations of both monitors, or None if none is called for or possible."""
+        """The table after the migrations of all monitors, or None if none is called for or possible."""
         edit = Edit(table)
-        for units in loads(items, table):
-            home = _hosts(items, table, units.side)
+        units = loads(items, table)
+        for sides in _monitored(table):
+            home = _hosts(items, table, sides)
+            rows = list(sides)
             monitor = _Monitor(
-                units.hosts, units.stored.copy(), units.probes.copy(),
-                items.stored[units.side], items.asking[units.side], home.copy(),
+                _hosting(units, sides),
+                np.stack([units[side].stored for side in sides]), np.stack([units[side].probes for side in sides]),
+                items.stored[rows], items.asking[rows], home.copy(),
             )  # fmt: skip
             before = monitor.imbalance
             rounds = table.instances if before > self.alert else 0
@@ -127,22 +136,34 @@ class FastJoin:
                 rounds -= 1
             if monitor.imbalance < before:
                 for item in np.flatnonzero(monitor.host != home).tolist():
-                    edit.move_key(int(items.code[item]), units.side, (int(monitor.host[item]),))
+                    for side in sides:
+                        edit.move_key(int(items.code[item]), side, (int(monitor.host[item]),))
         planned = edit.table()
         return None if planned is table else planned
 
-    def _select(self, pair: Pair, stored: F64, probes: F64) -> I64:
+    def _select(self, benefit: F64, stored: F64, gap: float) -> I64:
         if self.selector == "safit":
-            return sa_fit(pair, stored, probes, seed=self.seed)
-        return greedy_fit(pair, stored, probes, self.theta_gap)
+            return chosen_by_annealing(benefit, stored, gap, seed=self.seed)
+        return chosen_greedily(benefit, stored, gap, self.theta_gap)
+
+
+def _monitored(table: RoutingTable) -> tuple[tuple[int, ...], ...]:
+    """The sides that each monitor sees: one, or all where the tuples of a key must stay together."""
+    every = tuple(range(table.groups))
+    return (every,) if table.meeting == "together" else tuple((side,) for side in every)
+
+
+def _hosting(units: Sequence[UnitLoads], sides: tuple[int, ...]) -> I64:
+    """The instances that host units of some of these sides."""
+    return np.unique(np.concatenate([units[side].hosts for side in sides]))
 
 
 @dataclass(slots=True)
 class _Monitor:
-    """The paper's load information table of one side, kept up to date as keys migrate. Mutable, private to one
-    planning.
+    """The paper's load information table, kept up to date as keys migrate. Mutable, private to one planning.
 
-    `stored`, `probes` are [instances]; `key_stored`, `key_probes` and `host` (-1: cannot move) are by item.
+    `stored`, `probes` are [sides, instances]; `key_stored`, `key_probes` are [sides, items], and `host` is by item (-1:
+    it cannot move). The sides are those that the monitor sees.
     """
 
     hosts: I64
@@ -153,32 +174,50 @@ class _Monitor:
     host: I64
 
     @property
+    def loads(self) -> F64:
+        """[hosts] L of each unit."""
+        out: F64 = (self.stored * self.probes).sum(axis=0)[self.hosts]
+        return out
+
+    @property
     def imbalance(self) -> float:
-        return imbalance((self.stored * self.probes)[self.hosts])
+        return imbalance(self.loads)
 
     def migrate(self, select: Select) -> bool:
         """Make one migration from the heaviest unit to the lightest. Returns whether anything could move."""
-        load = (self.stored * self.probes)[self.hosts]
+        load = self.loads
         source, target = int(self.hosts[load.argmax()]), int(self.hosts[load.argmin()])
-        pair = Pair(*(Unit(float(self.stored[i]), float(self.probes[i])) for i in (source, target)))
         keys = np.flatnonzero(self.host == source)
-        keys = keys[benefits(pair, self.key_stored[keys], self.key_probes[keys]) > 0]
-        chosen = keys[select(pair, self.key_stored[keys], self.key_probes[keys])]
+        benefit, gap = np.zeros(len(keys)), 0.0
+        for side in range(len(self.stored)):
+            pair = Pair(*(Unit(float(self.stored[side, i]), float(self.probes[side, i])) for i in (source, target)))
+            benefit += benefits(pair, self.key_stored[side, keys], self.key_probes[side, keys])
+            gap += pair.gap
+        useful = benefit > 0
+        keys = keys[useful]
+        chosen = keys[select(benefit[useful], self.key_stored[:, keys].sum(axis=0), gap)]
         self.host[chosen] = target
         for counts, of_keys in ((self.stored, self.key_stored), (self.probes, self.key_probes)):
-            moved = of_keys[chosen].sum()
-            counts[source] -= moved
-            counts[target] += moved
+            moved = of_keys[:, chosen].sum(axis=1)
+            counts[:, source] -= moved
+            counts[:, target] += moved
         return len(chosen) > 0
 
 
-def _hosts(items: Items, table: RoutingTable, side: int) -> I64:
-    """[n] The one instance that hosts each key's unit of a side; -1 for an item that cannot move."""
+def _hosts(items: Items, table: RoutingTable, sides: tuple[int, ...]) -> I64:
+    """[n] The one instance that hosts each key's units of these sides; -1 for an item that cannot move."""
+    regions = regions_of_items(items, table)
+    each = np.stack([_only_hosts(table, side)[regions] for side in sides])
+    return np.where(items.is_key & (each == each[0]).all(axis=0), each[0], -1)
+
+
+def _only_hosts(table: RoutingTable, side: int) -> I64:
+    """[regions] The one instance that hosts units of a side; -1 where several do."""
     units = holdings(table, side, Role.STORE)
     alone = np.bincount(units.region, minlength=len(table.regions))[units.region] == 1
     only = np.full(len(table.regions), -1, np.int64)
     only[units.region[alone]] = units.instance[alone]
-    return np.where(items.is_key, only[regions_of_items(items, table)], -1)
+    return only
 
 
 def _is_number(value: object) -> bool:

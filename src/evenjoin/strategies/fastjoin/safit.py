@@ -68,12 +68,19 @@ def sa_fit(pair: Pair, stored: F64, probes: F64, annealing: Annealing | None = N
 
     `stored`, `probes`: float64 [K], |R_ik| and phi_sik of the source's keys. The same arguments choose the same keys.
     """
+    return chosen_by_annealing(benefits(pair, stored, probes), stored, pair.gap, annealing, seed)
+
+
+def chosen_by_annealing(
+    benefit: F64, stored: F64, gap: float, annealing: Annealing | None = None, seed: int = 0
+) -> I64:
+    """The same from the benefits [K] of the keys, their stored tuples [K] and the gap. For keys that move whole,
+    benefits and stored tuples are sums over the sides."""
     if len(stored) == 0:
         return np.zeros(0, np.int64)
     rng = np.random.default_rng(seed)
-    benefit = benefits(pair, stored, probes)
     cooling = annealing or annealing_for(factors(benefit, stored))
-    walk = _Walk(benefit, stored, _first(benefit, pair.gap, rng), pair.gap)
+    walk = _Walk(benefit, stored, _first(benefit, gap, rng), gap)
     temperature = cooling.start
     while temperature > cooling.stop:
         keys, luck = rng.integers(0, len(stored), cooling.steps), rng.random(cooling.steps)
