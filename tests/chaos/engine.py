@@ -168,7 +168,7 @@ def tapped(taps: Taps, seed: int, identity_seed: int = 0) -> Iterator[None]:
     join_batch, execute = local.join_batch, local._Batch.execute
 
     def instance(work: Any, number: int, *rest: Any) -> Any:
-        task = Task(work.batch, number, work.table.instances, rest[-1], work.program.hops)
+        task = Task(work.batch, number, work.table.instances, rest[-1], len(work.program.hops))
         return taps.instance(task, lambda: join_batch(work, number, *rest))
 
     def evaluate(self: Any, work: Any, watermark: int | None) -> None:
