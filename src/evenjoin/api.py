@@ -65,7 +65,7 @@ def local(
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
 ) -> LocalJoin:
-    """Join two streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
+    """Join two or more streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.

@@ -24,6 +24,8 @@ CONDITIONS = {"pathway.band.forget_after_2_keep_results": "l.t = r.t"}
 
 EAGER = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 """Guards that let every plan through: a scheme changes whenever its strategy wants to."""
+SIDES = {"l": "left", "r": "right", "t": "third"}
+"""By alias the name of a side's rows in a case. Not every case has a third side."""
 SIZED = ("square(task_capacity=6)", "adsp(task_capacity=6)", "dynamic(task_capacity=6, most=16)")
 """Strategies for conditions without an equality that have a planner, with tasks so small that it plans."""
 
@@ -48,9 +50,9 @@ class Run:
 
 
 def reason_to_wait(case: dict[str, Any]) -> str | None:
-    """Why a case is not run by the two-way inner engine, or None."""
-    if case.get("third"):
-        return "a three-way join"
+    """Why a case is not run by the engine of inner joins, or None."""
+    if case.get("third") and case["how"] != "inner":
+        return f"outer joins of three sides ({', '.join(case['how'])}), which are not there yet"
     if case["how"] != "inner":
         return f"an outer, semi or anti join ({case['how']})"
     window = case["window"]
@@ -65,7 +67,11 @@ def has_equality(case: dict[str, Any]) -> bool:
 
 
 def strategies(case: dict[str, Any]) -> list[str | None]:
-    """Under what a case runs; one without an equality under those whose tables keep every pair together."""
+    """Under what a case runs; one without an equality under those whose tables keep every pair together. Of three sides
+    one without an equality or range of its own is joined by those strategies that need none."""
+    if case.get("third"):
+        drives = "t.la = l.la + r.la" not in case["condition"]
+        return [None, "hypercube", "tree", *(["hash", "trijoin", "trijoin(packing=paired)"] if drives else [])]
     if has_equality(case):
         return ["hash", "random", "contrand(groups=2)"]
     return [None, "random", "contrand(groups=1)", *SIZED]
@@ -74,15 +80,13 @@ def strategies(case: dict[str, Any]) -> list[str | None]:
 def read_case(case: dict[str, Any]) -> Run:
     """The case as a run."""
     case = _written_out(case)
-    schemas = {"l": _schema(case, "left"), "r": _schema(case, "right")}
+    schemas = {alias: _schema(case, side) for alias, side in SIDES.items() if case.get(side) is not None}
     select = [f"{_expression(s)} AS c{i}" for i, s in enumerate(case["select"])]
     run = Run(
         CONDITIONS.get(case["name"], case["condition"]), select, _options(case), [], rows(case["expected"]), schemas
     )
     for step in _steps(case):
-        tables = {
-            a: pa.Table.from_pylist(step.get(side) or [], schemas[a]) for a, side in (("l", "left"), ("r", "right"))
-        }
+        tables = {a: pa.Table.from_pylist(step.get(SIDES[a]) or [], schemas[a]) for a in schemas}
         new = rows(step["expect_new"]) if "expect_new" in step else None
         run.steps.append(
             Step(
@@ -161,7 +165,7 @@ def _steps(case: dict[str, Any]) -> list[dict[str, Any]]:
         if restore:
             steps[restore["left"]]["restart_before"] = True
         return steps
-    return [{"left": case["left"], "right": case["right"]}]
+    return [{side: case[side] for side in SIDES.values() if side in case}]
 
 
 def _arrival(case: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from harness import CASES, EAGER, SIZED, has_equality, read_case, reason_to_wait
+from harness import CASES, EAGER, SIZED, has_equality, read_case, reason_to_wait, strategies
 
 import evenjoin
 from evenjoin.testing import multiset
@@ -16,15 +16,22 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.ap
 UPSTREAM = "spark.inner.join_after_window_agg"
 RUNNABLE = [case for case in CASES if reason_to_wait(case) is None and case["name"] != UPSTREAM]
 QUICK = ("pathway.band.asym_-1_+2", "duckdb.theta.two_inequalities_nulls")
-"""Cases without an equality that run under every sized strategy each time; the others do in the slow tests."""
+"""Cases that run under further strategies each time; the others do in the slow tests."""
 
 
 def with_strategies():
     for case in RUNNABLE:
         yield pytest.param(case, None, id=case["name"])
-        for strategy in () if has_equality(case) else SIZED:
+        for strategy in _besides(case):
             slow = [] if case["name"] in QUICK else [pytest.mark.slow]
             yield pytest.param(case, strategy, id=f"{case['name']}-{strategy}", marks=slow)
+
+
+def _besides(case):
+    """The strategies under which a case runs besides the default."""
+    if case.get("third"):
+        return [strategy for strategy in strategies(case) if strategy is not None]
+    return () if has_equality(case) else SIZED
 
 
 @pytest.mark.parametrize(("case", "strategy"), list(with_strategies()))
@@ -36,12 +43,10 @@ def test_case(case, strategy, spark, tmp_path):
     parts = _between_restarts(run.steps)
     for part in parts:
         instances += 1 if part[0].rescale else 0
-        for alias in "lr":
-            write_batches(
-                tmp_path / alias, [step.rows.get(alias, run.schemas[alias].empty_table()) for step in part], done
-            )
+        for alias, schema in run.schemas.items():
+            write_batches(tmp_path / alias, [step.rows.get(alias, schema.empty_table()) for step in part], done)
         done += len(part)
-        sides = {alias: read_stream(spark, tmp_path / alias, run.schemas[alias]) for alias in "lr"}
+        sides = {alias: read_stream(spark, tmp_path / alias, schema) for alias, schema in run.schemas.items()}
         joined = evenjoin.join(sides, on=run.on, select=run.select, instances=instances, **options)
         writer = joined.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "ck"))
         writer.trigger(availableNow=True).start().awaitTermination()

@@ -25,11 +25,12 @@ def main() -> int:
     else:
         spark_minutes = given.minutes / 2 if given.spark_minutes is None else given.spark_minutes
         if given.chains is None:
-            embedded(report, given.seed, (given.minutes - spark_minutes) * 60, given.runs, frozenset(given.without))
+            seconds = (given.minutes - spark_minutes) * 60
+            embedded(report, given.seed, seconds, given.runs, frozenset(given.without), given.sides)
         if given.chains is not None or (given.runs is None and spark_minutes > 0):
             from chaos.chains import chains
 
-            chains(report, given.seed, spark_minutes * 60, given.chains, frozenset(given.without))
+            chains(report, given.seed, spark_minutes * 60, given.chains, frozenset(given.without), given.sides)
     report.show()
     print(f"\n{time.monotonic() - began:.0f} s; seed {given.seed}")
     return 1 if report.found else 0
@@ -46,6 +47,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--without", type=lambda text: text.split(","), default=[], help=f"events: {', '.join(FEATURES)}"
     )
+    parser.add_argument("--sides", type=int, choices=[2, 3], help="only joins of so many sides")
     parser.add_argument("--replay", type=Path, help="run one saved case again")
     parser.add_argument("--count", type=int, default=1000, help="damage: how many, on both engines together")
     parser.add_argument("--spark", type=int, help="damage: of these so many on Spark; absent: a tenth")

@@ -18,24 +18,27 @@ SHRUNK = 4
 """How many findings of each kind (a wrong answer with rows missing, an error of some type) are made smaller."""
 
 
-def embedded(report: Report, seed: int, seconds: float, runs: int | None, without: frozenset[str]) -> None:
+def embedded(
+    report: Report, seed: int, seconds: float, runs: int | None, without: frozenset[str], sides: int | None = None
+) -> None:
     """Run cases for so many seconds, or so many runs."""
     until, done, seen = time.monotonic() + seconds, 0, Counter[str]()
     while done < runs if runs is not None else time.monotonic() < until:
-        one(report, seed + done, without, seen)
+        one(report, seed + done, without, seen, sides)
         done += 1
         if done % 250 == 0:
             print(f"embedded: {done} runs, {len(report.found)} findings", flush=True)
 
 
-def one(report: Report, seed: int, without: frozenset[str], seen: Counter[str]) -> None:
-    case = draw(seed, without)
+def one(report: Report, seed: int, without: frozenset[str], seen: Counter[str], sides: int | None = None) -> None:
+    case = draw(seed, without, sides)
     for what, which in (("join", case.join), ("late rows", case.late), ("runs", "embedded")):
         report.tally[what, which] += 1
     finding = run(case, report.tally)
     if finding is None:
         return
     left_out = f" --without {','.join(sorted(without))}" if without else ""
+    left_out += f" --sides {sides}" if sides is not None else ""
     again = f"python -m chaos --seed {seed} --runs 1{left_out}"
     seen[finding.kind] += 1
     if seen[finding.kind] <= SHRUNK:

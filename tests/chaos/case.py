@@ -59,7 +59,8 @@ class Fail:
 @dataclass(frozen=True, slots=True)
 class Stale:
     """Tasks of these instances outlive their try. They stand still at step `stop`; the try then ends, by a kill or by
-    a failure within the same start. They go on at the driver's step `finish`, `later` batches after."""
+    a failure within the same start. They go on at the driver's step `finish`, `later` batches after. They are tasks of
+    the hop `hop`; a program without it is not disturbed."""
 
     batch: int
     instances: tuple[int, ...]
@@ -67,6 +68,7 @@ class Stale:
     then: Literal["kill", "fail"]
     finish: str
     later: int = 0
+    hop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class Damage:
 Event: TypeAlias = "Kill | Fail | Stale | Twice | Rival | Damage"
 EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Kill, Fail, Stale, Twice, Rival, Damage)}
 Lateness = Literal["none", "drop", "keep"]
-Batch: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
-"""The numbers of the rows of either side."""
+Batch: TypeAlias = "tuple[tuple[int, ...], ...]"
+"""By side the numbers of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,12 @@ class Case:
 
     def data(self) -> list[dict[str, pa.Table]]:
         """The rows of each batch by alias."""
-        most = [max((n for batch in self.batches for n in batch[s]), default=-1) + 1 for s in (0, 1)]
-        sides = [side(self.seed, s, most[s], self.disorder) for s in (0, 1)]
+        most = [
+            max((n for batch in self.batches for n in batch[s]), default=-1) + 1 for s, _ in enumerate(self.spec.sides)
+        ]
+        sides = [side(self.seed, s, count, self.disorder) for s, count in enumerate(most)]
         return [
-            {alias: sides[s].take(pa.array(batch[s], pa.int64())) for s, alias in enumerate("lr")}
+            {alias: sides[s].take(pa.array(batch[s], pa.int64())) for s, alias in enumerate(self.spec.sides)}
             for batch in self.batches
         ]
 
@@ -149,7 +153,7 @@ class Case:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Case:
-        batches = tuple((tuple(left), tuple(right)) for left, right in data["batches"])
+        batches = tuple(tuple(map(tuple, batch)) for batch in data["batches"])
         starts = tuple(Start(**start) for start in data["starts"])
         return cls(**{**data, "batches": batches, "starts": starts, "events": tuple(map(_event, data["events"]))})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Literal
 
 from chaos import engine
@@ -16,7 +17,7 @@ from chaos.case import Case, Damage
 from chaos.draw import damage, draw
 from chaos.joins import JOINS
 
-BATCHES, ROWS, STARTS = 12, 30, 4
+BATCHES, ROWS, ROWS_OF_THREE, STARTS = 12, 30, 12, 4
 SINGLE = frozenset({"Kill", "Fail", "Stale", "Twice", "Rival", "Damage"})
 
 
@@ -54,18 +55,38 @@ class Chain:
     damage: Damage | None
 
 
-def draw_chain(seed: int, without: frozenset[str]) -> Chain:
+def draw_chain(seed: int, without: frozenset[str], sides: int | None = None) -> Chain:
+    """The chain of a seed; `sides`: only joins of so many."""
     rng = random.Random(f"chain {seed}")
-    join = list(JOINS)[seed % len(JOINS)]
-    numbers = [tuple(range(n * ROWS, (n + 1) * ROWS)) for n in range(BATCHES)]
+    names = [name for name in JOINS if sides is None or len(JOINS[name].sides) == sides]
+    join = names[seed % len(names)]
+    rows = ROWS if len(JOINS[join].sides) == 2 else ROWS_OF_THREE
+    numbers = [tuple(range(n * rows, (n + 1) * rows)) for n in range(BATCHES)]
     case = next(c for c in (draw(rng.getrandbits(32), SINGLE) for _ in range(100_000)) if c.join == join)
-    starts = tuple(_start(rng, join) for _ in range(STARTS))
+    starts = _starts(rng, join)
     delay = rng.choice([None, 3]) if JOINS[join].times == "timed" else None
-    case = replace(case, disorder=3, delay=delay, late="none", batches=tuple((n, n) for n in numbers), starts=starts)
+    case = replace(
+        case,
+        disorder=3,
+        delay=delay,
+        late="none",
+        batches=tuple((n,) * len(JOINS[join].sides) for n in numbers),
+        starts=starts,
+    )
     reader: Literal["once", "twice"] = "twice" if rng.random() < 0.4 and "Twice" not in without else "once"
     order: Literal["fixed", "shuffled"] = "shuffled" if rng.random() < 0.5 and "Twice" not in without else "fixed"
     broken = damage(rng, BATCHES) if rng.random() < 0.3 and "Damage" not in without else None
     return Chain(case, tuple(_deaths(rng, n, without) for n in range(STARTS)), reader, order, broken)
+
+
+def _starts(rng: random.Random, join: str):  # type: ignore[no-untyped-def]
+    """The settings of all starts, each of which may follow any other: a query is stopped and started in any order."""
+    starts = [_start(rng, join)]
+    while len(starts) < STARTS:
+        start = _start(rng, join)
+        if all(engine.may_follow(a, b) for a, b in permutations([starts[0].strategy, start.strategy])):
+            starts.append(start)
+    return tuple(starts)
 
 
 def _start(rng: random.Random, join: str):  # type: ignore[no-untyped-def]

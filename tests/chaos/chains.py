@@ -40,13 +40,15 @@ SECONDS = 240
 """One start takes no longer than this."""
 
 
-def chains(report: Report, seed: int, seconds: float, count: int | None, without: frozenset[str]) -> None:
+def chains(
+    report: Report, seed: int, seconds: float, count: int | None, without: frozenset[str], sides: int | None = None
+) -> None:
     """Run chains for so many seconds, or so many of them. One that has begun is finished."""
     until, done = time.monotonic() + seconds, 0
     while done < count if count is not None else time.monotonic() < until:
-        chain = draw_chain(seed + done, without)
+        chain = draw_chain(seed + done, without, sides)
         with tempfile.TemporaryDirectory(prefix="evenjoin-chain-") as folder:
-            one = Run(report, chain, seed + done, Path(folder), sorted(without))
+            one = Run(report, chain, seed + done, Path(folder), [str(sides or 0), *sorted(without)])
             try:
                 finding = one.whole()
             except RivalAccepted as error:
@@ -54,6 +56,7 @@ def chains(report: Report, seed: int, seconds: float, count: int | None, without
             one.count()
         if finding is not None:
             left_out = f" --without {','.join(sorted(without))}" if without else ""
+            left_out += f" --sides {sides}" if sides is not None else ""
             report.add(Found(seed + done, finding, None, f"python -m chaos --seed {seed + done} --chains 1{left_out}"))
         done += 1
         kills = sum(n for (what, _), n in report.tally.items() if what == "SIGKILL on Spark")
@@ -63,8 +66,8 @@ def chains(report: Report, seed: int, seconds: float, count: int | None, without
 class Run:
     """One chain under way."""
 
-    def __init__(self, report: Report, chain: Chain, seed: int, folder: Path, without: list[str]) -> None:
-        self.report, self.chain, self.seed, self.folder, self.without = report, chain, seed, folder, without
+    def __init__(self, report: Report, chain: Chain, seed: int, folder: Path, drawn: list[str]) -> None:
+        self.report, self.chain, self.seed, self.folder, self.drawn = report, chain, seed, folder, drawn
         self.rng = random.Random(seed)
         (folder / "marks").mkdir()
         write_inputs(chain.case, folder)
@@ -97,7 +100,7 @@ class Run:
         """One start to its end or its death. What stopped it otherwise is a finding."""
         self.told("strategy on Spark", self.chain.case.starts[number].strategy)
         self.started(number).unlink(missing_ok=True)  # of a try of this start before its damage was restored
-        given = [str(self.folder), str(self.seed), str(number), *self.without]
+        given = [str(self.folder), str(self.seed), str(number), *self.drawn]
         path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
         with open(self.folder / "log", "w") as log:
@@ -207,7 +210,7 @@ class Run:
 
     def check(self) -> Finding | None:
         files = [str(p) for p in (self.folder / "out").glob("batch_id=*/*.parquet")]
-        columns = "a, b, name, v" + (", w" if self.chain.case.spec.window else "")
+        columns = ", ".join(self.chain.case.spec.columns)
         with duckdb.connect() as connection:
             query = f"SELECT {columns} FROM read_parquet({files!r})"
             found = multiset(connection.sql(query).to_arrow_table())

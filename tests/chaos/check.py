@@ -61,7 +61,7 @@ def joined(batches: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
 
 def undisturbed(case: Case, batches: list[dict[str, pa.Table]]) -> Rows:
     """What the engine gives when nothing happens: one start, in memory, on one instance."""
-    with engine.make(case.spec, case.options, Start("random", 1)) as join:
+    with engine.make(case.spec, case.options, Start("random" if len(case.spec.sides) == 2 else "hypercube", 1)) as join:
         return sum((multiset(join.process(batch)) for batch in batches), Counter())
 
 

@@ -105,17 +105,19 @@ class Disturbance:
             return moment == "before" and operation in engine.WRITES and self.operations > kill.at
         return kill.moment == moment and self.operations == kill.at + 1
 
-    def instance(self, batch: int, number: int, count: int, run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        if self._only is not None and number >= self._only:
+    def instance(self, task: engine.Task, run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        if self._only is not None and task.number >= self._only and task.hop == task.hops - 1:
             return iter(())
-        event = next((e for e in self.pending if isinstance(e, Stale) and e.batch == batch), None)
-        chosen = [i for i in event.instances if i < count] if event is not None else []
-        if event is None or number not in chosen:
+        stales = (e for e in self.pending if isinstance(e, Stale))
+        event = next((e for e in stales if e.batch == task.batch and e.hop == task.hop), None)
+        chosen = [i for i in event.instances if i < task.count] if event is not None else []
+        if event is None or task.number not in chosen:
             return run()
-        task = stale.StaleTask(run, event.stop)
-        task.begin()
-        self.suspended.append((event, task))
-        if number == chosen[-1]:
+        step = event.stop if event.hop == 0 or event.stop == "start" else f"{event.stop} at hop {event.hop}"
+        standing = stale.StaleTask(run, step)
+        standing.begin()
+        self.suspended.append((event, standing))
+        if task.number == chosen[-1]:
             self.pending.remove(event)
             self.told("kill", f"stale tasks, then {event.then}")
             raise Died if event.then == "kill" else TaskFailed
@@ -125,7 +127,8 @@ class Disturbance:
         self.suspended.remove((event, task))
         task.finish()
         how = "wrote all it had" if task.error is None else f"failed with {type(task.error).__name__}"
-        self.told("stale task", f"stopped at {event.stop}, {how}")
+        where = f"{event.stop} at hop {event.hop}" if event.hop else event.stop
+        self.told("stale task", f"stopped at {where}, {how}")
 
     def evaluation(self, batch: int, run: Evaluate) -> None:
         event = self.due(Twice)
@@ -136,7 +139,7 @@ class Disturbance:
             self._again(event, run)
 
     def _again(self, event: Twice, run: Evaluate) -> None:
-        """The second reader: some instances only, rows in another order, and no sink."""
+        """The second reader: some instances of the last hop only, rows in another order, and no sink."""
         self._only = event.instances
         try:
             run(event.seed, "no sink")

@@ -20,31 +20,41 @@ from chaos.joins import JOINS
 FEATURES = ("Kill", "Fail", "Stale", "Twice", "Rival", "Damage")
 
 
-def draw(seed: int, without: frozenset[str] = frozenset()) -> Case:
-    """The case of a seed. `without` names kinds of events that are left out of it."""
+def draw(seed: int, without: frozenset[str] = frozenset(), sides: int | None = None) -> Case:
+    """The case of a seed. `without` names kinds of events that are left out of it; `sides`: only joins of so many."""
     rng = random.Random(seed)
-    join = rng.choice(list(JOINS))
-    timed = JOINS[join].times == "timed"
+    join = rng.choice([name for name in JOINS if sides is None or len(JOINS[name].sides) == sides])
+    timed, many = JOINS[join].times == "timed", len(JOINS[join].sides) > 2
     late = rng.choice(["none", "none", "none", "drop", "keep"]) if timed else "none"
     disorder = rng.choice([1, 3, 6])
     delay = 1 if late != "none" else rng.choice([None, disorder, disorder + 3]) if timed else None
-    batches = _batches(rng, rng.randint(2, 6))
-    events = [e for e in _events(rng, len(batches)) if type(e).__name__ not in without]
-    starts = tuple(_start(rng, join) for _ in range(1 + sum(isinstance(e, (Kill, Stale, Damage)) for e in events)))
+    batches = _batches(rng, rng.randint(2, 6), JOINS[join].sides)
+    events = [e for e in _events(rng, len(batches), many) if type(e).__name__ not in without]
+    starts = _starts(rng, join, 1 + sum(isinstance(e, (Kill, Stale, Damage)) for e in events))
     if rng.random() < 0.3:
         starts = starts[:1]  # every restart asks for the same
     resume: Any = rng.choice(["remembered", "asked"])
     return Case(seed, join, disorder if late == "none" else 9, delay, late, resume, batches, starts, tuple(events))
 
 
-def _batches(rng: random.Random, count: int) -> tuple[Any, ...]:
+def _batches(rng: random.Random, count: int, sides: str) -> tuple[Any, ...]:
     """Rows cut into batches, each side at its own places; some parts are empty."""
     cut = []
-    for _ in "lr":
-        rows = rng.randint(4, 60)
+    for _ in sides:
+        rows = rng.randint(4, 60 if len(sides) == 2 else 26)
         edges = [0, *sorted(rng.randint(0, rows) for _ in range(count - 1)), rows]
         cut.append([tuple(range(a, b)) for a, b in pairwise(edges)])
     return tuple(zip(*cut, strict=True))
+
+
+def _starts(rng: random.Random, join: str, count: int) -> tuple[Start, ...]:
+    """Settings of so many starts, each of which may follow the one before."""
+    starts = [_start(rng, join)]
+    while len(starts) < count:
+        start = _start(rng, join)
+        if engine.may_follow(starts[-1].strategy, start.strategy):
+            starts.append(start)
+    return tuple(starts)
 
 
 def _start(rng: random.Random, join: str) -> Start:
@@ -67,12 +77,12 @@ def _accepted(join: str, start: Start) -> bool:
     return engine.accepts(JOINS[join], start)
 
 
-def _events(rng: random.Random, batches: int) -> list[Event]:
-    events: list[Event] = [_kill(rng, batches) for _ in range(rng.randint(1, 5))]
+def _events(rng: random.Random, batches: int, many: bool) -> list[Event]:
+    events: list[Event] = [_kill(rng, batches, many) for _ in range(rng.randint(1, 5))]
     if rng.random() < 0.15:
         events.append(Fail(rng.randrange(batches)))
     if rng.random() < 0.25:
-        events.append(_stale(rng, batches))
+        events.append(_stale(rng, batches, many))
     if rng.random() < 0.2:
         events.append(Twice(rng.randrange(batches), rng.randrange(1000), rng.choice(["before", "after"]),
                             rng.choice([1, 2, 99])))  # fmt: skip
@@ -84,25 +94,29 @@ def _events(rng: random.Random, batches: int) -> list[Event]:
     return events
 
 
-def _kill(rng: random.Random, batches: int) -> Kill:
+def _kill(rng: random.Random, batches: int, many: bool) -> Kill:
     batch, where = rng.randrange(batches), rng.random()
     if where < 0.4:
         return Kill(batch, "operation", at=int(2 ** rng.uniform(0, 6.3)) - 1, moment=rng.choice(engine.MOMENTS))
     if where < 0.7:
         return Kill(batch, rng.choice(engine.DRIVER_STEPS))
     if where < 0.9:
-        return Kill(batch, rng.choice(engine.WORKER_STEPS), instance=rng.choice([0, 0, 1, 2]))
+        return Kill(
+            batch,
+            rng.choice(engine.WORKER_STEPS + (engine.HOP_STEPS if many else ())),
+            instance=rng.choice([0, 0, 1, 2]),
+        )
     return Kill(batch, "between")
 
 
-def _stale(rng: random.Random, batches: int) -> Stale:
+def _stale(rng: random.Random, batches: int, many: bool) -> Stale:
     """Most of them write while the next try runs, which is when it matters."""
     some = tuple(range(5)) if rng.random() < 0.5 else tuple(sorted(rng.sample(range(5), rng.randint(1, 5))))
     finish = rng.choice(["begin", "executed"] if rng.random() < 0.7 else engine.DRIVER_STEPS)
     stop: Any = rng.choice(["start", "joined", "sealed"])
     then: Any = rng.choice(["kill", "kill", "fail"])
     batch = min(rng.randrange(batches), rng.randrange(batches))
-    return Stale(batch, some, stop, then, finish, rng.choice([0, 0, 0, 1]))
+    return Stale(batch, some, stop, then, finish, rng.choice([0, 0, 0, 1]), rng.choice([0, 1]) if many else 0)
 
 
 def damage(rng: random.Random, batch: int) -> Damage:

@@ -140,7 +140,8 @@ class Run(Disturbance):
         events, self.pending = self.pending, []
         with engine.make(self.case.spec, self.case.options, self.case.starts[0], checkpoint=str(other)) as join:
             for number, batch in enumerate(self.data[: self.number]):
-                join.process({"l": batch["r"], "r": batch["l"]}, batch=number)
+                others = [*list(batch)[1:], *list(batch)[:1]]
+                join.process({alias: batch[other] for alias, other in zip(batch, others, strict=True)}, batch=number)
         self.pending = events
         return other
 

@@ -19,7 +19,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import evenjoin
 from capricious import EAGER, Capricious
-from chaos.joins import SCHEMAS, Join
+from chaos.joins import Join
 from evenjoin.commit import identity
 from evenjoin.commit.owner import Owner
 from evenjoin.errors import SpecError
@@ -38,6 +38,8 @@ from evenjoin.state.segment import Segments
 
 DRIVER_STEPS = ("begin", "migrated", "executed", "receipts", "commit", "committed", "collected")
 WORKER_STEPS = ("joined", "sealed", "receipt", "moved")
+HOP_STEPS = ("joined at hop 1", "sealed at hop 1", "receipt at hop 1")
+"""Further steps of programs with a second hop."""
 MOMENTS: tuple[Literal["before", "after", "half"], ...] = ("before", "after", "half")
 WRITES = ("write", "create")
 """The operations of a folder that make a file of some bytes: (name, bytes)."""
@@ -58,14 +60,22 @@ EAGERLY = {
 def strategies() -> list[str]:
     """Every registered strategy, and one for tests that migrates after every batch."""
     known = evenjoin.strategies.strategies()
-    return [*(EAGERLY.get(name, name) for name in known), "contrand(groups=2)", "capricious"]
+    more = ["contrand(groups=2)", "trijoin(packing=paired)", "capricious"]
+    return [*(EAGERLY.get(name, name) for name in known), *more]
+
+
+def may_follow(before: str, strategy: str) -> bool:
+    """Whether a checkpoint that was run with one strategy may go on with another. Those that keep intermediate results
+    need a state that has them."""
+    family = strategy.partition("(")[0]
+    return family not in ("trijoin", "tree") or family == before.partition("(")[0]
 
 
 def make(join: Join, options: dict[str, Any], start: Any, **more: Any) -> local.LocalJoin:
     """The embedded join with the settings of a start (case.py)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", evenjoin.UnboundedStateWarning)
-        return evenjoin.local(SCHEMAS, **options, **settings(start), **more)
+        return evenjoin.local(join.schemas, **options, **settings(start), **more)
 
 
 def settings(start: Any) -> dict[str, Any]:
@@ -128,11 +138,22 @@ def leave_half(path: str, name: str, data: Any) -> None:
         part.write(whole[: len(whole) // 2])
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Instance `number` of `count` in a batch, at hop `hop` of `hops`."""
+
+    batch: int
+    number: int
+    count: int
+    hop: int
+    hops: int
+
+
 class Taps(Protocol):
     """Who is told of instances that run."""
 
-    def instance(self, batch: int, number: int, count: int, run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """Instance `number` of `count` is to run: `run()` does it. Returns its results."""
+    def instance(self, task: Task, run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """An instance is to run: `run()` does it. Returns its results."""
 
     def evaluation(self, batch: int, run: Callable[[int | None, Literal["sink", "no sink"]], None]) -> None:
         """A batch is to be dispatched and joined: `run(order, sink)` does it, with the rows in the order that the
@@ -147,7 +168,8 @@ def tapped(taps: Taps, seed: int, identity_seed: int = 0) -> Iterator[None]:
     join_batch, execute = local.join_batch, local._Batch.execute
 
     def instance(work: Any, number: int, *rest: Any) -> Any:
-        return taps.instance(work.batch, number, work.table.instances, lambda: join_batch(work, number, *rest))
+        task = Task(work.batch, number, work.table.instances, rest[-1], len(work.program.hops))
+        return taps.instance(task, lambda: join_batch(work, number, *rest))
 
     def evaluate(self: Any, work: Any, watermark: int | None) -> None:
         taps.evaluation(work.batch, lambda order, sink: _evaluated(execute, self, work, watermark, order, sink))

@@ -20,22 +20,37 @@ from oracle import Windows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()),
                     ("v", pa.int64()), ("x", pa.float64())])  # fmt: skip
-SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
 BOUNDS = "r.t BETWEEN l.t - 4 AND l.t + 3"
+THREE = f"{BOUNDS} AND m.t BETWEEN r.t - 2 AND r.t + 4"
 SELECT = ("l.id AS a", "r.id AS b", "l.name", "r.v")
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One kind of join. `times` says whether it has an event time; `window` is (size, slide)."""
+    """One kind of join. `times` says whether it has an event time; `window` is (size, slide); `sides` are the aliases,
+    two or three."""
 
     on: str
     times: Literal["timed", "untimed"] = "untimed"
     window: tuple[int, int] | None = None
+    sides: str = "lr"
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        return dict.fromkeys(self.sides, SCHEMA)
+
+    @property
+    def select(self) -> list[str]:
+        return [*SELECT, *(["m.id AS c"] if "m" in self.sides else [])]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of a result."""
+        return ["a", "b", "name", "v", *(["c"] if "m" in self.sides else []), *(["w"] if self.window else [])]
 
     def options(self, delay: int | None, late: str) -> dict[str, Any]:
         """The arguments of `evenjoin.local` and `evenjoin.join` that say what is joined."""
-        options: dict[str, Any] = {"on": self.on, "select": list(SELECT)}
+        options: dict[str, Any] = {"on": self.on, "select": self.select}
         if self.times == "timed":
             options |= {"event_time": "t", "late": late} | ({} if delay is None else {"watermark": delay})
         if self.window is not None:
@@ -63,10 +78,20 @@ JOINS = {
     "tumbling window": Join("l.k = r.k", "timed", (5, 5)),
     "sliding window": Join("l.name = r.name", "timed", (6, 2)),
     "window and band": Join("abs(l.k - r.k) <= 1", "timed", (5, 5)),
+    "three sides, key": Join("l.k = r.k AND r.k = m.k", sides="lrm"),
+    "three sides, string key, bounds": Join(f"l.name = r.name AND m.name = l.name AND {THREE}", "timed", sides="lrm"),
+    "three sides, triangle": Join("l.k = r.k AND r.name = m.name AND l.v = m.v", sides="lrm"),
+    "three sides, bands, bounds": Join(
+        f"abs(l.k - r.k) <= 1 AND abs(r.x - m.x) < 2 AND l.v <= m.v AND {THREE}", "timed", sides="lrm"
+    ),
+    "three sides, chain": Join("abs(l.x - r.x) <= 1.5 AND r.k = m.k AND l.v + r.v <> m.v", sides="lrm"),
+    "three sides, chain, bounds": Join(f"l.k = m.k AND abs(r.x - m.x) <= 2 AND {THREE}", "timed", sides="lrm"),
+    "three sides, chain in windows": Join("l.name = r.name AND m.k = l.k", "timed", (6, 3), "lrm"),
+    "three sides, one that nothing drives": Join("l.k = r.k AND m.v <> l.v AND m.v < 2", sides="lrm"),
 }
 
 
 def answer(join: Join, data: Mapping[str, pa.Table]) -> Counter[tuple[Any, ...]]:
     """What DuckDB makes of the whole input."""
     windows = None if join.window is None else Windows(*join.window, dict.fromkeys(data, "t"))
-    return oracle.answer(data, join.on, SELECT, windows)
+    return oracle.answer(data, join.on, join.select, windows)

@@ -79,7 +79,7 @@ class Report:
 
 def describe(case: Case) -> str:
     """A case in a few lines."""
-    sizes = " ".join(f"{len(left)}+{len(right)}" for left, right in case.batches)
+    sizes = " ".join("+".join(str(len(rows)) for rows in batch) for batch in case.batches)
     times = "no watermark" if case.delay is None else f"watermark delay {case.delay}, late rows: {case.late}"
     lines = [f"join {case.join!r}, {times}, rows by batch {sizes}, next batch {case.resume}"]
     lines += [f"start {n}: {start}" for n, start in enumerate(case.starts)]

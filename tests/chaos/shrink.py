@@ -66,19 +66,20 @@ def _fewer_rows(case: Case) -> Iterator[Case]:
     size = max(sizes, default=0)
     while size:
         for n, batch in enumerate(case.batches):
-            for side in (0, 1):
+            for side in range(len(batch)):
                 for first in range(0, len(batch[side]), size):
                     kept = batch[side][:first] + batch[side][first + size :]
-                    changed = (kept, batch[1]) if side == 0 else (batch[0], kept)
+                    changed = (*batch[:side], kept, *batch[side + 1 :])
                     yield replace(case, batches=(*case.batches[:n], changed, *case.batches[n + 1 :]))
         size //= 2
 
 
 def _plainer_starts(case: Case) -> Iterator[Case]:
     for n, start in enumerate(case.starts):
-        plain = [Start(start.strategy, start.instances), Start("random", start.instances), Start("random", 1)]
+        least = "random" if len(case.spec.sides) == 2 else "hypercube"
+        plain = [Start(start.strategy, start.instances), Start(least, start.instances), Start(least, 1)]
         if start.instances > 1:
             plain.append(replace(start, instances=start.instances - 1))
         for simple in plain:
-            if simple != start and (start.strategy != "random" or simple.instances < start.instances):
+            if simple != start and (start.strategy != least or simple.instances < start.instances):
                 yield replace(case, starts=(*case.starts[:n], simple, *case.starts[n + 1 :]))

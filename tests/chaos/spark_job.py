@@ -1,8 +1,8 @@
-"""One start of a chain, in a process of its own: python -m chaos.spark_job FOLDER SEED START [WITHOUT]
+"""One start of a chain, in a process of its own: python -m chaos.spark_job FOLDER SEED START SIDES [WITHOUT]
 
-FOLDER holds the streams `l` and `r`; output goes to FOLDER/out by batch, the checkpoint to FOLDER/ck, marks of deaths
-to FOLDER/marks, and the times at which the checkpoint was held to FOLDER/holds. The process ends with 0 when all input
-is joined, with 3 when an error stops it (its text is then in FOLDER/error), or it is killed.
+FOLDER holds the streams `l`, `r` and perhaps `m`; output goes to FOLDER/out by batch, the checkpoint to FOLDER/ck,
+marks of deaths to FOLDER/marks, and the times at which the checkpoint was held to FOLDER/holds. The process ends with 0
+when all input is joined, with 3 when an error stops it (its text is then in FOLDER/error), or it is killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRIES = 200
 
 def main() -> int:
     folder, seed, number = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    chain = draw_chain(seed, frozenset(sys.argv[4:]))
+    chain = draw_chain(seed, frozenset(sys.argv[5:]), int(sys.argv[4]) or None)
     spark = session(RETRIES)
     with engine.holds_told(Book(folder / "holds").write):
         return queries(spark, chain, folder, number)
@@ -55,7 +55,7 @@ def start(spark: Any, chain: Chain, folder: Path, number: int, settings: int) ->
     asked = {**case.options, **engine.settings(case.starts[settings % len(case.starts)])}
     step = None if deaths.step in (None, "instant") else DriverKill(marks, number, str(deaths.step), deaths.batch)
     hooks = Hooks(step=step, worker_step=WorkerKills(marks, number, deaths.workers, deaths.slow, deaths.stops))
-    frames = sides(spark, folder)
+    frames = sides(spark, case, folder)
     if chain.order == "shuffled":
         frames = {alias: frame.mapInArrow(shuffled, frame.schema) for alias, frame in frames.items()}
     with warnings.catch_warnings():

@@ -36,7 +36,7 @@ def spark_scenes(folder: Path) -> Iterator[tuple[list[Scene], GoOn]]:
         def go_on(scene: Scene, checkpoint: Path, sunk: Sunk, rng: random.Random) -> int:
             begun: list[int] = []
             start = replace(settings_of(scene.case.join, scene.number), instances=rng.choice([2, 3]))
-            frames = sides(spark, scene.checkpoint.parent, files=rng.choice([1, 2, 3]))
+            frames = sides(spark, scene.case, scene.checkpoint.parent, files=rng.choice([1, 2, 3]))
             _run(scene.case, start, frames, checkpoint, sunk, lambda name, batch: begun.append(batch))
             return min(begun, default=scene.number)
 
@@ -50,7 +50,7 @@ def _scenes(spark: Any, folder: Path, join: str) -> list[Scene]:
     sunk, scenes = Sunk(), list[Scene]()
     start = settings_of(join, 0)
     write_inputs(other, folder / "other")
-    _run(other, start, sides(spark, folder / "other"), folder / "foreign", {}, lambda name, batch: None)
+    _run(other, start, sides(spark, other, folder / "other"), folder / "foreign", {}, lambda name, batch: None)
     write_inputs(case, folder)
 
     def step(name: str, batch: int) -> None:
@@ -61,7 +61,7 @@ def _scenes(spark: Any, folder: Path, join: str) -> list[Scene]:
             number = batch + (name in ("committed", "collected"))
             scenes.append(Scene(case, copy, dict(sunk), number, older, folder / "foreign"))
 
-    _run(case, start, sides(spark, folder), live, sunk, step)
+    _run(case, start, sides(spark, case, folder), live, sunk, step)
     return scenes
 
 

@@ -42,16 +42,16 @@ def session(retries: int) -> Any:
 
 
 def write_inputs(case: Case, folder: Path) -> None:
-    """The rows of a case as files: FOLDER/l and FOLDER/r."""
+    """The rows of a case as files: FOLDER/l, FOLDER/r and perhaps FOLDER/m."""
     batches = case.data()
-    for alias in "lr":
+    for alias in case.spec.sides:
         write_batches(folder / alias, [batch[alias] for batch in batches])
 
 
-def sides(spark: Any, folder: Path, files: int = 1) -> dict[str, Any]:
+def sides(spark: Any, case: Case, folder: Path, files: int = 1) -> dict[str, Any]:
     """The streams of a case, so many files a trigger. A restart may ask for another number: the batches that Spark has
     planned already stay what they were."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     reader = spark.readStream.schema(from_arrow_schema(SCHEMA)).option("maxFilesPerTrigger", files)
-    return {alias: reader.parquet(str(folder / alias)) for alias in "lr"}
+    return {alias: reader.parquet(str(folder / alias)) for alias in case.spec.sides}

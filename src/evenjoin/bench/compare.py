@@ -32,6 +32,7 @@ from time import monotonic
 
 import numpy as np
 
+from evenjoin.bench.counters import Counters, counters_of
 from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outcome, System, run_job
 from evenjoin.bench.join_workload import JoinWorkload
@@ -93,6 +94,7 @@ class Trace:
     requests: tuple[int, ...]  # tuples that came to be joined, copies too, of each batch
     stored: tuple[int, ...]  # tuples, copies too, after each batch
     alive: tuple[int, ...]  # tuples after each batch, each counted once; empty if the run does not know
+    counters: tuple[Counters, ...] = ()  # of each batch: what was sent, compared and kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,7 @@ def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> T
         requests=tuple(sum(sum(load.probes) for load in report.instances) for report in reports),
         stored=tuple(sum(sum(load.stored) for load in report.instances) for report in reports),
         alive=tuple(_alive(report) for report in reports) if any(report.samples for report in reports) else (),
+        counters=tuple(map(counters_of, reports)),
     )
 
 

@@ -7,6 +7,14 @@
     threshold              above which that measure calls for a plan
     migrated ... pause ms  tuples moved, rebalances, and the time the batches waited for them, in total
 
+for three sides and more, what a strategy sends, compares and keeps (counters.py):
+
+    messages, bytes        for each row read, copies and packs too
+    packs, pairs           intermediate results made, and pairs in them
+    hubs, members          packs whose hub was compared, and members compared one by one
+    kept                   tuples and packs alive after the last batch, copies too
+    waiting ms             of the second hop for the first, median
+
 and where strategies size themselves, A-DSP's measures (Sec. 5.1):
 
     tasks mean, max        instances over the batches
@@ -21,6 +29,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -45,6 +54,7 @@ SIZED_COLUMNS = (
     "", "tasks mean", "max", "time s", "rows/s", "results/s", "requests/task", "migrated", "rebalances", "pause ms",
     "task s", "tuple s",
 )  # fmt: skip
+SENT_COLUMNS = ("", "messages", "bytes", "packs", "pairs", "hubs", "members", "kept", "waiting ms")
 MIGRATION_COLUMNS = (
     "", "batch", "why", "imbalance before", "forecast", "after", "tuples", "bytes", "pause ms", "planner ms"
 )  # fmt: skip
@@ -90,6 +100,9 @@ def show(comparison: Comparison, console: Console) -> None:
         )
         rows = measure_rows(comparison, "[green]{}[/]", "[red]{}[/]", markup)
         console.print(_rich(measure_columns(comparison), rows, "markup"))
+    if comparison.workload.steps:
+        console.print("\n[bold]Sent, compared and kept[/], messages and bytes for each row")
+        console.print(_rich(SENT_COLUMNS, sent_rows(comparison)))
     console.print(cell(agreement(comparison)), style="" if comparison.counts_agree else "bold red")
 
 
@@ -98,6 +111,24 @@ def main_table(comparison: Comparison) -> tuple[Sequence[str], list[list[str]]]:
     if comparison.sized:
         return SIZED_COLUMNS, [sized_cells(run) for run in comparison.runs]
     return COLUMNS, [cells(run) for run in comparison.runs]
+
+
+def sent_rows(comparison: Comparison) -> list[list[str]]:
+    """What each run sent, compared and kept, as the cells of SENT_COLUMNS."""
+    rows = []
+    for run in comparison.runs:
+        if run.trace is None or not run.trace.counters:
+            continue
+        batches, read = run.trace.counters, max(run.outcome.rows, 1)
+        total = {
+            name: sum(getattr(batch, name) for batch in batches)
+            for name in ("sent", "sent_bytes", "packs", "pairs", "hubs", "members")
+        }
+        row = [run.name, f"{total['sent'] / read:.2f}", f"{total['sent_bytes'] / read:,.0f}"]
+        row += [f"{total[name]:,}" for name in ("packs", "pairs", "hubs", "members")]
+        waited = statistics.median(batch.waiting_ms for batch in batches)
+        rows.append([*row, f"{batches[-1].stored:,}", f"{waited:,.0f}"])
+    return rows
 
 
 def sized_cells(run: Run) -> list[str]:
@@ -219,6 +250,7 @@ def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
     size = f"tasks of {workload.capacity:,} tuples" if comparison.sized else f"{comparison.instances} instances"
     watermark = f", watermark {html(workload.watermark)}" if workload.watermark else ", the whole history"
     moved = migration_rows(comparison)
+    sent = _html(SENT_COLUMNS, sent_rows(comparison)) if workload.steps else ""
     where = ", ".join(f"{name} {value}" for name, value in machine().items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
@@ -227,6 +259,7 @@ def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
 <code>{html(workload.condition)}</code>{watermark}. {html(repr(workload.streams))}</p>
 <p class="{tone}">{html(agreement(comparison))}</p>
 {_html(*main_table(comparison))}
+{sent}
 {measures}
 <h2>Over time and per instance</h2>
 {images}

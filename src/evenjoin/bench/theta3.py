@@ -40,13 +40,13 @@ from rich.table import Table
 from rich.text import Text
 
 from evenjoin.bench.catalog import workload as named
+from evenjoin.bench.counters import Counters, counters_of
 from evenjoin.bench.jobs import Job, JobError, Outcome, System, run_job
 from evenjoin.bench.join_workload import JoinWorkload, Size
 from evenjoin.bench.report import machine
 from evenjoin.bench.session import cores
 from evenjoin.commit.identity import recorded_log
 from evenjoin.console import cell, open_console, visible
-from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout
 from evenjoin.state.files import open_folder
 
@@ -55,23 +55,6 @@ STRATEGIES = ("hypercube", "trijoin", "trijoin(packing=paired)", "tree")
 TOTALS = ("probes", "hubs", "members", "packs", "pairs", "sent", "sent_bytes")
 WARM = 2
 LIMIT_S = 1800.0
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What a batch's report says of the work, over all instances; `busiest_ms` and `waiting_ms` are the greatest."""
-
-    probes: int
-    stored: int
-    stored_bytes: int
-    busiest_ms: float
-    hubs: int
-    members: int
-    packs: int
-    pairs: int
-    sent: int
-    sent_bytes: int
-    waiting_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +84,6 @@ class Run:
     def last(self, name: str) -> int:
         """A counter after the last batch."""
         return int(getattr(self.batches[-1], name))
-
-
-def counters_of(report: LoadReport) -> Counters:
-    """What a report says. The only place that knows the names of its fields."""
-    loads = report.instances
-    packs = [pack for load in loads for pack in load.packs]
-    return Counters(
-        probes=sum(sum(load.probes) for load in loads),
-        stored=sum(sum(load.stored) for load in loads) + sum(pack.alive for pack in packs),
-        stored_bytes=sum(load.bytes for load in loads),
-        busiest_ms=max((load.busy_ms for load in loads), default=0.0),
-        hubs=sum(load.hubs for load in loads),
-        members=sum(load.members for load in loads),
-        packs=sum(pack.made for pack in packs),
-        pairs=sum(pack.pairs for pack in packs),
-        sent=sum(sum(load.messages) for load in loads) + sum(pack.sent for pack in packs),
-        sent_bytes=sum(sum(load.sent_bytes) for load in loads) + sum(pack.sent_bytes for pack in packs),
-        waiting_ms=max((load.waited_ms for load in loads), default=0.0),
-    )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -144,22 +144,65 @@ def follow(here: Here, path: Path, trail: Trail) -> Iterator[Found]:
 
 def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -> Iterator[Found]:
     """The full combinations that partial ones become along the rest of the path, from step `depth` on."""
-    step, is_last = path.steps[depth], depth + 1 == len(path.steps)
-    source = here.probing[path.source] if depth == 0 else None
-    asking = _Asking(here.work.spec, step.along, *found[step.along.side])
+    asking = _Asking(here.work.spec, path.steps[depth].along, *found[path.steps[depth].along.side])
+    longer = _one_step(here, path, depth, asking, found, trail)
+    if depth + 1 < len(path.steps):
+        for partial_ones in _put_together(longer, here.work.pair_limit):
+            yield from _from_step(here, path, depth + 1, partial_ones, trail)
+    else:
+        for whole in longer:
+            emitted = _emitted(here, path, whole)
+            trail.results += len(emitted[trail.side][1])
+            yield emitted
+    _count(trail.found[depth][1], found[trail.side][1], asking)
+
+
+def _one_step(
+    here: Here, path: Path, depth: int, asking: _Asking, found: Begun, trail: Trail
+) -> Iterator[Found]:  # fmt: skip
+    """The combinations that partial ones become in one step, chunk by chunk and run by run."""
+    step, source = path.steps[depth], here.probing[path.source] if depth == 0 else None
     for run, stored in _visible(here, path.source, step.store, asking):
         packs = source if isinstance(source, Packs) else stored
         pairs = _passing(here, step, asking, found, stored, _matching(here, asking, step, run, stored))
         for rows, positions in gathered(pairs, here.work.pair_limit):
             longer = _extended(found, asking, rows, stored.hubs, positions)
-            for whole in (longer,) if isinstance(packs, Tuples) else _unpacked(here, step, packs, longer, trail):
-                if not is_last:
-                    yield from _from_step(here, path, depth + 1, whole, trail)
-                    continue
-                emitted = _emitted(here, path, whole)
-                trail.results += len(emitted[trail.side][1])
-                yield emitted
-    _count(trail.found[depth][1], found[trail.side][1], asking)
+            if isinstance(packs, Tuples):
+                yield longer
+            else:
+                yield from _unpacked(here, step, packs, longer, trail)
+
+
+def _put_together(chunks: Iterator[Found], limit: int) -> Iterator[Found]:
+    """The same combinations in fewer chunks, of at most `limit` where several become one. Each chunk probes all runs of
+    the next store, so chunks from many small runs would cost more than the tuples in them."""
+    held: list[Found] = []
+    count = 0
+    for chunk in chunks:
+        size = len(next(iter(chunk.values()))[1])
+        if held and count + size > limit:
+            yield _stacked(held)
+            held, count = [], 0
+        held.append(chunk)
+        count += size
+    if held:
+        yield _stacked(held)
+
+
+def _stacked(chunks: Sequence[Found]) -> Found:
+    """Chunks one after the other. Tuples of different runs are copied; only those that were found are."""
+    if len(chunks) == 1:
+        return chunks[0]
+    out: Found = {}
+    for side, (tuples, _) in chunks[0].items():
+        parts = [chunk[side] for chunk in chunks]
+        if all(some is tuples for some, _ in parts):
+            out[side] = tuples, np.concatenate([rows for _, rows in parts])
+            continue
+        taken = pa.Table.from_batches([some.batch.take(pa.array(rows)) for some, rows in parts])
+        (batch,) = taken.combine_chunks().to_batches()
+        out[side] = Tuples.of(tuples.schema, batch), np.arange(batch.num_rows)
+    return out
 
 
 def _emitted(here: Here, path: Path, found: Found) -> Found:
@@ -258,9 +301,9 @@ class _Asking:
 
     @cached_property
     def dirty(self) -> tuple[int, ...]:
-        """Codes that more than one key of these tuples share (verify.py)."""
-        index = self.view.index[0]
-        return dirty_codes(self._spec, self.view.side, index, self.tuples, self.tuples.by_index(index))
+        """Codes that more than one key of the probing rows share (verify.py)."""
+        ordered = InOrder(self.probes.codes, None, self._rows)
+        return dirty_codes(self._spec, self.view.side, self.view.index[0], self.tuples, ordered)
 
     def misses(self, run: Run) -> bool:
         """Whether the run lies outside the time bounds of all the tuples, so that it need not be read."""
@@ -277,9 +320,9 @@ class _Asking:
 
 
 def _in_code_order(codes: Codes, index: int, rows: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
-    """The order in which combinations have ascending codes. Tuples are in the order of index 0 already."""
-    if index == 0:
-        return None if rows is None else np.argsort(rows, kind="stable")
+    """The order in which combinations have ascending codes. New tuples are in the order of index 0 already."""
+    if index == 0 and rows is None:
+        return None
     return np.argsort(codes if rows is None else codes[rows], kind="stable")
 
 

@@ -335,7 +335,7 @@ def _warn_of_growth(spec: JoinSpec) -> None:
     for alias in spec.unbounded_sides():
         warnings.warn(
             f"nothing bounds the state of side {alias!r}: it will grow without end. "
-            "Give event_time= and watermark= for both sides and a time bound in the condition, or a window",
+            "Give event_time= and watermark= for all sides and a time bound in the condition, or a window",
             UnboundedStateWarning,
             stacklevel=CALLERS,
         )

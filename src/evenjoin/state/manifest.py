@@ -43,13 +43,14 @@ class Manifest:
         return sum(run.bytes for (owner, _), runs in self.runs.items() if owner == instance for run in runs)
 
     def changed(self, gone: Mapping[Place, Iterable[Run]], come: Mapping[Place, Iterable[Run]]) -> Manifest:
-        """The manifest without the runs that are gone and with those that have come, by place."""
+        """The manifest without the runs that are gone and with those that have come, by place. A place without runs is
+        not named: its store may not exist in the program that goes on."""
         runs = dict(self.runs)
         for place in sorted({*gone, *come}):
             leaving = set(gone.get(place, ()))
             kept = (run for run in runs.get(place, ()) if run not in leaving)
             runs[place] = (*kept, *come.get(place, ()))
-        return Manifest(runs)
+        return Manifest({place: some for place, some in runs.items() if some})
 
     def expired(self, horizons: tuple[int | None, ...], watermark: int | None) -> tuple[Manifest, int]:
         """The manifest without expired runs, and how many live tuples those had.
@@ -65,7 +66,8 @@ class Manifest:
             horizon = horizons[store]
             live = tuple(r for r in runs if horizon is None or r.high + horizon > watermark)
             dropped += sum(r.alive for r in runs) - sum(r.alive for r in live)
-            kept[instance, store] = live
+            if live:
+                kept[instance, store] = live
         return (self, 0) if kept == self.runs else (Manifest(kept), dropped)
 
     def to_json(self) -> list[dict[str, Any]]:

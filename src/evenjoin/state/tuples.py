@@ -55,7 +55,7 @@ class InOrder(NamedTuple):
 
     codes: Codes
     times: I64 | None
-    rows: npt.NDArray[np.int32] | None
+    rows: npt.NDArray[Any] | None
 
 
 @dataclass(frozen=True, slots=True)
