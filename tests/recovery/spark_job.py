@@ -99,6 +99,7 @@ class KillExecutor(KillAll):
     def kill(self) -> None:
         executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
         if "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text():
+            (self.folder / "lost-executor").touch()
             os.kill(int(executor), signal.SIGKILL)
         os._exit(37)
 
