@@ -62,7 +62,7 @@ def draw_chain(seed: int, without: frozenset[str], sides: int | None = None) -> 
     join = names[seed % len(names)]
     rows = ROWS if len(JOINS[join].sides) == 2 else ROWS_OF_THREE
     numbers = [tuple(range(n * rows, (n + 1) * rows)) for n in range(BATCHES)]
-    case = next(c for c in (draw(rng.getrandbits(32), SINGLE) for _ in range(100_000)) if c.join == join)
+    case = next(c for c in (draw(rng.getrandbits(32), SINGLE, sides) for _ in range(100_000)) if c.join == join)
     starts = _starts(rng, join)
     delay = rng.choice([None, 3]) if JOINS[join].times == "timed" else None
     case = replace(
@@ -92,7 +92,7 @@ def _starts(rng: random.Random, join: str):  # type: ignore[no-untyped-def]
 def _start(rng: random.Random, join: str):  # type: ignore[no-untyped-def]
     """The settings of a start, of those that the embedded cases draw."""
     while True:
-        start = draw(rng.getrandbits(32), SINGLE).starts[0]
+        start = draw(rng.getrandbits(32), SINGLE, len(JOINS[join].sides)).starts[0]
         if engine.accepts(JOINS[join], replace(start, sub_window=None)):
             return replace(start, sub_window=None, capacity=None)
 

@@ -1,13 +1,15 @@
 """A join on real Spark in a process of its own, that dies where it is told to.
 
-    python spark_job.py FOLDER INSTANCES [driver:STEP:BATCH | worker:STEP:BATCH | random:SEED:COUNT] ...
+    python spark_job.py FOLDER INSTANCES [driver:STEP:BATCH | worker:STEP:BATCH | all:STEP:BATCH | random:SEED:COUNT]
 
-FOLDER holds the streams `l` and `r`; output goes to FOLDER/out, the checkpoint to FOLDER/ck. Each kill happens once:
-a marker file remembers it, so a restart of the same command goes on past it.
+FOLDER holds the streams `l` and `r`, and for a join of three sides `m`; output goes to FOLDER/out, the checkpoint to
+FOLDER/ck. Each kill happens once: a marker file remembers it, so a restart of the same command goes on past it.
 
 * driver:STEP:BATCH  os._exit in the driver at that step of the commit story
 * worker:STEP:BATCH  os._exit in a Python worker; Spark retries the task (local[2,4])
 * random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
+* all:STEP:BATCH     SIGKILL to driver and JVM when a Python worker reaches that step of the batch, or of a later one
+* executor:STEP:BATCH  the same to the executor of that worker, with the shuffle files that it holds (MASTER: a cluster)
 
 The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
 it can. STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step is
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +69,50 @@ class RandomKills:
             os._exit(37)
 
 
+class KillAll:
+    """SIGKILL to the driver and the JVM, by a worker that reaches a step when so many batches are in the sink."""
+
+    kind = "all"
+
+    def __init__(self, folder: Path, step: str, batch: int) -> None:
+        self.folder, self.step, self.batch = folder, step, batch
+
+    def __call__(self, name: str, instance: int) -> None:
+        if name != self.step or len(list(self.folder.glob("out/*/_SUCCESS"))) < self.batch:
+            return
+        marker = self.folder / f"killed-{self.kind}-{self.step}-{self.batch}".replace(" ", "-")
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        self.kill()
+
+    def kill(self) -> None:
+        os.killpg(os.getsid(0), signal.SIGKILL)
+
+
+class KillExecutor(KillAll):
+    """SIGKILL to the executor of the worker: the parent of the daemon that forked it."""
+
+    kind = "executor"
+
+    def kill(self) -> None:
+        executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+        if "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text():
+            (self.folder / "lost-executor").touch()
+            os.kill(int(executor), signal.SIGKILL)
+        os._exit(37)
+
+
+BOUNDS = "r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
+CONDITIONS = {
+    "lr": f"l.k = r.k AND {BOUNDS}",
+    "lrm": f"l.k = r.k AND abs(r.v - m.v) <= 1 AND {BOUNDS} "
+    "AND m.ts BETWEEN r.ts - INTERVAL 1 SECOND AND r.ts + INTERVAL 1 SECOND",
+}
+"""By sides, what is joined: one edge of an equality, and a chain."""
+SELECT = {"lr": ["l.id AS a", "r.id AS b", "l.ts"], "lrm": ["l.id AS a", "r.id AS b", "m.id AS c", "l.ts"]}
+
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark writes its own checkpoint without starting a process for every file."""
 
@@ -100,21 +147,24 @@ def main() -> None:
             step = Kill(folder, kind, what, int(number))
         elif kind == "worker":
             worker_step = WorkerKill(folder, kind, what, int(number))
+        elif kind in ("all", "executor"):
+            worker_step = {"all": KillAll, "executor": KillExecutor}[kind](folder, what, int(number))
         else:
             worker_step = RandomKills(folder, int(what), int(number))
-    builder = SparkSession.builder.master("local[2,40]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(os.environ.get("MASTER", "local[2,40]")).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
     spark = evenjoin.tune(builder).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     schema = "id long, k long, ts timestamp, v long"
-    sides = {a: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / a)) for a in "lr"}
+    names = "lrm" if (folder / "m").exists() else "lr"
+    sides = {a: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / a)) for a in names}
     joined = evenjoin.join(
         sides,
-        on="l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS",
+        on=CONDITIONS[names],
         event_time="ts",
         watermark="1 second",
-        select=["l.id AS a", "r.id AS b", "l.ts"],
+        select=SELECT[names],
         instances=instances,
         strategy=chosen(os.environ.get("STRATEGY", "hash")),
         guards=evenjoin.Guards(cooldown=0, min_gain=0, min_work=0),

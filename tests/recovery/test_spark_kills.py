@@ -17,6 +17,7 @@ import pytest
 
 from evenjoin.commit.identity import recorded_log
 from evenjoin.state.files import open_folder
+from recovery.spark_job import CONDITIONS, SELECT
 from spark_streams import write_batches
 
 pytestmark = pytest.mark.spark
@@ -24,9 +25,9 @@ pytestmark = pytest.mark.spark
 JOB = Path(__file__).parent / "spark_job.py"
 
 
-def streams(folder: Path, batches: int, rows: int = 400) -> None:
+def streams(folder: Path, batches: int, rows: int = 400, sides: str = "lr") -> None:
     rng = np.random.default_rng(7)
-    for alias in "lr":
+    for alias in sides:
         tables = []
         for b in range(batches):
             ts = pa.array(b * 1_000_000 + rng.integers(0, 1_000_000, rows)).cast(pa.timestamp("us", "UTC"))
@@ -55,10 +56,12 @@ def run(folder: Path, instances: int, *kills: str, strategy: str = "hash") -> in
 
 def check_output(folder: Path) -> None:
     """The files of the sink hold each result of the batch join exactly once."""
-    found = f"(SELECT a, b, ts FROM read_parquet('{folder}/out/*/*.parquet'))"
-    wanted = f"""(SELECT l.id AS a, r.id AS b, l.ts FROM '{folder}/l/*.parquet' l JOIN '{folder}/r/*.parquet' r
-                  ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS)"""
-    count, distinct = duckdb.sql(f"SELECT count(*), count(DISTINCT (a, b)) FROM {found}").fetchall()[0]
+    sides = "lrm" if (folder / "m").exists() else "lr"
+    ids = "a, b, c" if "m" in sides else "a, b"
+    found = f"(SELECT {ids}, ts FROM read_parquet('{folder}/out/*/*.parquet'))"
+    tables = ", ".join(f"'{folder}/{alias}/*.parquet' {alias}" for alias in sides)
+    wanted = f"(SELECT {', '.join(SELECT[sides])} FROM {tables} WHERE {CONDITIONS[sides]})"
+    count, distinct = duckdb.sql(f"SELECT count(*), count(DISTINCT ({ids})) FROM {found}").fetchall()[0]
     assert count == distinct == duckdb.sql(f"SELECT count(*) FROM {wanted}").fetchall()[0][0] > 0
     assert duckdb.sql(f"SELECT count(*) FROM (FROM {found} EXCEPT FROM {wanted})").fetchall()[0][0] == 0
 
@@ -151,4 +154,35 @@ def test_sigkill_of_the_whole_process_group(moments, tmp_path):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert run(tmp_path, 2) == 0
+    check_output(tmp_path)
+
+
+HOPS = [f"all:{step}{hop}:{batch}" for batch, (step, hop) in enumerate(
+    (step, hop) for hop in ("", " at hop 1") for step in ("joined", "sealed", "receipt"))]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", ["trijoin", "tree", "trijoin(packing=paired)"])
+def test_three_sides_killed_at_each_step(strategy, tmp_path):
+    """SIGKILL of driver and JVM at each step of either hop, then at each step of the commit story, on one checkpoint:
+    each result is in the sink once."""
+    streams(tmp_path, batches=9, rows=20, sides="lrm")
+    driver = [f"driver:{step}:6" for step in ("begin", "executed", "receipts", "commit", "committed")]
+    for kill in (*HOPS, *driver, "driver:collected:7"):
+        assert run(tmp_path, 3, kill, strategy=strategy) in (37, -signal.SIGKILL), (tmp_path / "log").read_text()
+    assert run(tmp_path, 3, "random:1:5", strategy=strategy) == 0, (tmp_path / "log").read_text()
+    assert len(list(tmp_path.glob("killed-*"))) > len(HOPS) + len(driver) + 1
+    check_output(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["trijoin", "tree"])
+def test_an_executor_is_lost_at_the_second_hop(strategy, tmp_path, monkeypatch):
+    """SIGKILL of one of two executors while the second hop runs: what its tasks of the first hop have sent is lost with
+    it. They run again on the other one, and the rows are the same."""
+    monkeypatch.setenv("MASTER", "local-cluster[2,1,1024]")
+    streams(tmp_path, batches=4, rows=20, sides="lrm")
+    assert run(tmp_path, 4, "executor:joined at hop 1:2", strategy=strategy) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "lost-executor").exists()
     check_output(tmp_path)
