@@ -37,7 +37,8 @@ from evenjoin.errors import EvenJoinError
 from evenjoin.testing import Hooks
 
 BATCHES, ROWS = 6, 12
-EMBEDDED = ("integer key, bounds", "string key", "band, bounds", "tumbling window", "composite key, bounds")
+EMBEDDED = ("integer key, bounds", "string key", "band, bounds", "tumbling window", "composite key, bounds",
+            "three sides, chain, bounds")  # fmt: skip
 Sunk = dict[int, pa.Table]
 
 
@@ -141,13 +142,25 @@ def scene_case(join: str, seed: int) -> Case:
     """The rows and batches of a scene; nothing disturbs them. They are many enough for merges and a migration."""
     numbers = [tuple(range(n * ROWS, (n + 1) * ROWS)) for n in range(BATCHES)]
     delay = 3 if JOINS[join].times == "timed" else None
-    return Case(seed, join, 3, delay, "none", "asked", tuple((n, n) for n in numbers), (Start("hash", 3),))
+    return Case(
+        seed,
+        join,
+        3,
+        delay,
+        "none",
+        "asked",
+        tuple((n,) * len(JOINS[join].sides) for n in numbers),
+        (Start("hash", 3),),
+    )
 
 
 def settings_of(join: str, batch: int) -> Start:
     """Another size from batch 3 on."""
+    size = 3 if batch < 3 else 2
+    if len(JOINS[join].sides) > 2:
+        return Start("trijoin", size)
     keyed = engine.accepts(JOINS[join], Start("hash", 3))
-    return Start("fastjoin(theta=1.05)" if keyed else "adsp(task_capacity=8)", 3 if batch < 3 else 2)
+    return Start("fastjoin(theta=1.05)" if keyed else "adsp(task_capacity=8)", size)
 
 
 def embedded_scenes(folder: Path, join: str) -> list[Scene]:
@@ -183,7 +196,7 @@ def _run(case: Case, checkpoint: Path, sunk: Sunk, step: Callable[[str, int], No
 class _Untouched:
     """Instances that run as they are (engine.Taps)."""
 
-    def instance(self, batch: int, number: int, count: int, run: Any) -> Any:
+    def instance(self, task: engine.Task, run: Any) -> Any:
         return run()
 
     def evaluation(self, batch: int, run: Any) -> None:
