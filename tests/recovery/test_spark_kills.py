@@ -70,14 +70,15 @@ EACH_STEP = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts
 EACH_STEP += [("committed", 3, 4), ("collected", 4, 1)]
 
 
-def test_killed_in_a_migration_then_twenty_times(tmp_path):
+@pytest.mark.parametrize(("batches", "deaths"), [(5, 5), pytest.param(12, 20, marks=pytest.mark.slow)])
+def test_killed_in_a_migration_then_many_times(batches, deaths, tmp_path):
     """The driver dies while a batch runs and, with another number of instances, in the migration; in the run after
-    that twenty Python workers die at random steps: nothing is lost or repeated."""
-    streams(tmp_path, batches=12)
-    runs = [(2, "driver:executed:1"), (3, "driver:migrated:1"), (3, "random:1:20")]
+    that Python workers die at random steps: nothing is lost or repeated."""
+    streams(tmp_path, batches=batches)
+    runs = [(2, "driver:executed:1"), (3, "driver:migrated:1"), (3, f"random:1:{deaths}")]
     codes = [run(tmp_path, instances, kill) for instances, kill in runs]
     assert codes == [37, 37, 0], (tmp_path / "log").read_text()
-    assert len(list(tmp_path.glob("killed-random-*"))) == 20
+    assert len(list(tmp_path.glob("killed-random-*"))) == deaths
     check_output(tmp_path)
 
 
