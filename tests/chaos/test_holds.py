@@ -57,14 +57,18 @@ def attempts(folder, pause, count=ATTEMPTS):
 
 
 @pytest.mark.parametrize(
-    ("kind", "pause"),
-    [("embedded", 0.01), pytest.param("spark", 0.2, marks=[pytest.mark.spark, pytest.mark.slow])],
+    ("kind", "pause", "count"),
+    [
+        ("embedded", 0.01, 50),
+        pytest.param("embedded", 0.01, ATTEMPTS, marks=pytest.mark.slow),
+        pytest.param("spark", 0.2, ATTEMPTS, marks=[pytest.mark.spark, pytest.mark.slow]),
+    ],
 )
-def test_let_in_only_while_the_first_holds_nothing(kind, pause, tmp_path):
-    """The first process lives all the time, stops and starts joins on one checkpoint, and forks children. Of 200
+def test_let_in_only_while_the_first_holds_nothing(kind, pause, count, tmp_path):
+    """The first process lives all the time, stops and starts joins on one checkpoint, and forks children. Of so many
     second drivers those that come between two of its joins are let in, and no two holds overlap."""
     with holder(kind, tmp_path) as process:
-        came = attempts(tmp_path, pause)
+        came = attempts(tmp_path, pause, count)
         assert process.poll() is None
     holds = Book(tmp_path / "holds").holds()
     print(kind, dict(came), f"{sum(hold.process == process.pid for hold in holds)} holds of the first")

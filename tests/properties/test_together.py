@@ -57,7 +57,7 @@ def expected(condition, data):
     return brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(routing_tables(sides=3, meeting="together"), st.data())
 def test_every_combination_is_together_once(table, data):
     """Three tuples with equal codes are all stored and all probe on exactly one instance."""
@@ -77,7 +77,7 @@ def test_units_that_do_not_coincide_are_refused(table):
         check(replace(table, instances=max(table.instances, 2), regions=regions))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(CONDITIONS), sides(), tables, st.data())
 def test_same_answer(condition, data, drawn, more):
     """Any tables, any batch split, any table changes between batches: the brute-force result, each combination once."""

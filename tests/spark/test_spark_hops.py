@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.ap
 ON = "abs(r.i - s.i) <= 1 AND abs(s.n - t.n) <= 1 AND r.v <> t.v"
 SELECT = ["r.i AS a", "s.v AS b", "t.v AS c", "s.name"]
 HOPS = ["trijoin", "tree"]
+TREE_SLOW = ["trijoin", pytest.param("tree", marks=pytest.mark.slow)]
+"""Where both go the same way, the quick tests have one of them."""
 FEW = {"trijoin": 16, "tree": 1 << 17}
 """A pair limit at which the packs of a batch are made in several goes. (Tree has no packs.)"""
 
@@ -52,7 +54,7 @@ def test_a_function_that_counts_and_then_writes(strategy, spark, tmp_path):
     assert total(seen) == expected(whole)
 
 
-@pytest.mark.parametrize("strategy", HOPS)
+@pytest.mark.parametrize("strategy", TREE_SLOW)
 def test_a_function_that_looks_at_one_row(strategy, spark, tmp_path):
     """Instances that nobody read at the second hop are run on the side; later batches find all state."""
     whole, seen = triples(tmp_path), Collected()
@@ -69,7 +71,7 @@ def test_a_function_that_looks_at_one_row(strategy, spark, tmp_path):
     assert total(seen) == expected(whole) - expected(before)
 
 
-@pytest.mark.parametrize("strategy", HOPS)
+@pytest.mark.parametrize("strategy", TREE_SLOW)
 def test_values_that_change_at_each_reading(strategy, spark, tmp_path):
     """Read twice, they are an error and nothing is committed; with `persist` state and output agree."""
     triples(tmp_path, batches=1)
@@ -103,8 +105,15 @@ def once(folder, step, act):
     return Hooks(worker_step=reached), done
 
 
-@pytest.mark.parametrize("strategy", HOPS)
-@pytest.mark.parametrize("step", ["receipt", "receipt at hop 1"])
+@pytest.mark.parametrize(
+    ("step", "strategy"),
+    [
+        ("receipt", "trijoin"),
+        ("receipt at hop 1", "tree"),
+        pytest.param("receipt", "tree", marks=pytest.mark.slow),
+        pytest.param("receipt at hop 1", "trijoin", marks=pytest.mark.slow),
+    ],
+)
 def test_lost_shuffle_files_are_made_again(strategy, step, spark, tmp_path):
     """Deleted when the first task of either hop has finished: Spark makes them again, finds the same rows, goes on."""
     whole, seen, local = triples(tmp_path), Collected(), spark.conf.get("spark.local.dir")
@@ -119,7 +128,7 @@ def test_lost_shuffle_files_are_made_again(strategy, step, spark, tmp_path):
     assert total(seen) == expected(whole)
 
 
-@pytest.mark.parametrize("strategy", HOPS)
+@pytest.mark.parametrize("strategy", TREE_SLOW)
 def test_a_worker_that_is_killed_at_the_second_hop(strategy, spark, tmp_path):
     """It has joined when it dies, and its process has run tasks of the first hop: no result is lost or comes twice."""
     whole, seen = triples(tmp_path), Collected()
