@@ -86,7 +86,7 @@ def test_same_answer(condition, data, drawn, more):
     assert multiset(pa.concat_tables(results)) == expected(condition, data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sides(), tables, st.data())
 def test_where_it_says(data, drawn, more):
     """After each commit every stored tuple is where the committed table puts it."""
@@ -105,7 +105,7 @@ def test_where_it_says(data, drawn, more):
                 assert stored_here(table, store, tuples.at.take(np.flatnonzero(here)), instance).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sides(), tables, st.data())
 def test_crashes(data, drawn, more):
     """Killed anywhere, also while tables change, and restarted: the undisturbed answer."""
