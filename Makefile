@@ -37,8 +37,8 @@ java:  ## Java 17+ is there, or is installed, or the command to do so is printed
 demo: setup java  ## a ride-hailing day joined on local Spark, about a minute
 	@$(BIN)/evenjoin demo $(ARGS)
 
-test: setup java  ## the fast tests, three at a time: many wait for a JVM
-	@$(BIN)/python -m pytest -n 3 --dist loadscope $(ARGS)
+test: setup java  ## the fast tests, two at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)

@@ -47,7 +47,9 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answer
 
 
 @pytest.mark.parametrize("name", [*tpch.NAMES, *bands.NAMES])
-@pytest.mark.parametrize("strategy", ["adsp", "square", "dynamic"])
+@pytest.mark.parametrize(
+    "strategy", ["adsp", *(pytest.param(s, marks=pytest.mark.slow) for s in ("square", "dynamic"))]
+)
 def test_every_strategy_answers_as_duckdb_does(
     name: str, strategy: str, answered: Callable[[str], Answered], tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from chaos.shrink import shrink
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.json"))
 
 
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (10, 20, 30))])
 def test_fixed_seeds(first):
     """Ten cases each, killed one to five times and restarted: the output is the answer."""
     report = Report()
