@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evenjoin.instance.combinations import checked, holding, put_together
 from evenjoin.instance.emit import Found, passing
 from evenjoin.instance.program import Path, Step
 from evenjoin.instance.verify import dirty_codes, key_checks, key_values, same_keys
@@ -147,7 +148,7 @@ def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -
     asking = _Asking(here.work.spec, path.steps[depth].along, *found[path.steps[depth].along.side])
     longer = _one_step(here, path, depth, asking, found, trail)
     if depth + 1 < len(path.steps):
-        for partial_ones in _put_together(longer, here.work.pair_limit):
+        for partial_ones in put_together(longer, here.work.pair_limit):
             yield from _from_step(here, path, depth + 1, partial_ones, trail)
     else:
         for whole in longer:
@@ -173,38 +174,6 @@ def _one_step(
                 yield from _unpacked(here, step, packs, longer, trail)
 
 
-def _put_together(chunks: Iterator[Found], limit: int) -> Iterator[Found]:
-    """The same combinations in fewer chunks, of at most `limit` where several become one. Each chunk probes all runs of
-    the next store, so chunks from many small runs would cost more than the tuples in them."""
-    held: list[Found] = []
-    count = 0
-    for chunk in chunks:
-        size = len(next(iter(chunk.values()))[1])
-        if held and count + size > limit:
-            yield _stacked(held)
-            held, count = [], 0
-        held.append(chunk)
-        count += size
-    if held:
-        yield _stacked(held)
-
-
-def _stacked(chunks: Sequence[Found]) -> Found:
-    """Chunks one after the other. Tuples of different runs are copied; only those that were found are."""
-    if len(chunks) == 1:
-        return chunks[0]
-    out: Found = {}
-    for side, (tuples, _) in chunks[0].items():
-        parts = [chunk[side] for chunk in chunks]
-        if all(some is tuples for some, _ in parts):
-            out[side] = tuples, np.concatenate([rows for _, rows in parts])
-            continue
-        taken = pa.Table.from_batches([some.batch.take(pa.array(rows)) for some, rows in parts])
-        (batch,) = taken.combine_chunks().to_batches()
-        out[side] = Tuples.of(tuples.schema, batch), np.arange(batch.num_rows)
-    return out
-
-
 def _emitted(here: Here, path: Path, found: Found) -> Found:
     """Of combinations of all sides those that satisfy what the condition says of three sides or more."""
     residual = here.work.spec.residual
@@ -225,17 +194,9 @@ def _unpacked(here: Here, step: Step, packs: Packs, found: Found, trail: Trail) 
     for rows, positions in pair_chunks(hits, here.work.pair_limit):
         whole: Found = {side: (tuples, at[rows]) for side, (tuples, at) in found.items()}
         whole[member] = (packs.members, positions)
-        whole = _checked(here.work.spec, step, whole)
+        whole = checked(here.work.spec, step, whole)
         if len(next(iter(whole.values()))[1]):
             yield whole
-
-
-def _checked(spec: JoinSpec, step: Step, found: Found) -> Found:
-    """The combinations that satisfy every further edge of the step."""
-    for check in step.checks:
-        keep = _holds(spec, check, found)
-        found = {side: (tuples, rows[keep]) for side, (tuples, rows) in found.items()}
-    return found
 
 
 def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Rows]]:
@@ -445,36 +406,9 @@ def _passing(
         keep = passing(spec, longer, residual) if residual is not None else np.arange(len(rows))
         for check in checks:
             rest = {side: (tuples, at[keep]) for side, (tuples, at) in longer.items()}
-            keep = keep[_holds(spec, check, rest)]
+            keep = keep[holding(spec, check, rest)]
         if len(keep):
             yield rows[keep], positions[keep]
-
-
-def _holds(spec: JoinSpec, view: View, found: Found) -> npt.NDArray[Any]:
-    """The numbers of the combinations that satisfy an edge between two sides which are both found already."""
-    (one, mine), (two, theirs) = found[view.side], found[view.other]
-    keep = np.ones(len(mine), np.bool_)
-    first_index, second_index = view.index
-    left, right = one.codes_by[first_index][mine], two.codes_by[second_index][theirs]
-    if view.band is not None:
-        band = view.band
-        first, last = asked_codes(left, band.kind, band.low, band.high, band.slack)
-        keep &= (right >= first) & (right <= last)
-    elif view.drive == "equal" and one.schema.codecs[first_index].exact:
-        keep &= left == right
-    elif view.drive == "equal":
-        my_keys = key_values(spec, view.side, first_index, one, mine)
-        their_keys = key_values(spec, view.other, second_index, two, theirs)
-        keep &= same_keys(spec.sides[view.side].indexes[first_index].null_safe, my_keys, their_keys)
-    if view.low is not None and one.times is not None and two.times is not None:
-        keep &= two.times[theirs] >= shifted(one.times[mine], view.low)
-    if view.high is not None and one.times is not None and two.times is not None:
-        keep &= two.times[theirs] <= shifted(one.times[mine], view.high)
-    if view.residual is not None:
-        true = np.zeros(len(mine), np.bool_)
-        true[passing(spec, found, view.residual)] = True
-        keep &= true
-    return np.flatnonzero(keep)
 
 
 def _extended(found: Begun, asking: _Asking, rows: I32, stored: Tuples, positions: I32) -> Found:
