@@ -81,8 +81,9 @@ def migrate_instance(
     gone: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     come: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     sent = sent_bytes = 0
+    kept = lasting(work, new)
     for store in range(len(work.program.stores)):
-        if store not in lasting(work, new):
+        if store not in kept:
             gone[instance, store] = work.runs.get((instance, store), ())
             continue
         parcels: Parcels = defaultdict(list)
