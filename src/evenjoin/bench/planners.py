@@ -93,7 +93,7 @@ def time_plan(strategy: Strategy, keys: int, instances: int, repeat: int) -> Tim
     report = report_of(items, table)
     planned, ms = timed(lambda: strategy.plan(report, items, table), repeat)
     before = strategy.imbalance(items, table)
-    after = before if planned is None else strategy.imbalance(items, planned)
+    after = strategy.imbalance(items, planned) if isinstance(planned, RoutingTable) else before
     return Timing(strategy.origin, keys, instances, ms, f"imbalance {before:,.2f} -> {after:,.2f}")
 
 

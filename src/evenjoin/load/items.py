@@ -32,7 +32,7 @@ everything, one point a side: the copies stored over the copies that a tuple has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -58,6 +58,8 @@ class Items:
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
     further                    per side the codes of these points by its further indexes; empty if they are not known
+    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that its
+                               instances then held: exact, copies counted
     """
 
     code: I64
@@ -68,9 +70,15 @@ class Items:
     results: F64
     alive: Points = ()
     further: Further = ()
+    held: tuple[str, F64] | None = None
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def held_under(self, table: RoutingTable) -> F64 | None:
+        """[sides, instances] The tuples that each instance holds, exactly; None for a table that the batch did not run
+        under."""
+        return self.held[1] if self.held is not None and self.held[0] == table.name else None
 
     def fit(self, table: RoutingTable) -> bool:
         """Whether the table has the same buckets as these items, so that it can be asked about them."""
@@ -110,6 +118,11 @@ class UnitLoads:
 
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
+    held = np.array([load.stored for load in report.instances], np.float64).T
+    return replace(_items_of(report, table), held=(table.name, held))
+
+
+def _items_of(report: LoadReport, table: RoutingTable) -> Items:
     sides, own = table.groups, table.compiled.key_codes
     cells = np.zeros((3, sides, table.cells))
     for side, cell, arrived, stored, results in report.cells:

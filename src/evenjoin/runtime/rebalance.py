@@ -31,7 +31,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies.base import Strategy
+from evenjoin.strategies.base import Stay, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ def decide(
     planned = strategy.plan(report, items, table)
     if planned is None or planned is table:
         return Decision(table, replace(verdict, sentence="no better table"))
+    if isinstance(planned, Stay):
+        return Decision(table, replace(verdict, sentence=planned.why))
     verdict = replace(verdict, planner_ms=round((now() - started) * 1000, 3))
     check(planned)
     if strategy.tracked:

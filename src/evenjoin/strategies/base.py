@@ -5,7 +5,7 @@ A strategy is a frozen value with pure functions:
     initial(instances, sides, layout) -> table             where tuples live before anything is known
     load(items, table)                -> [k, instances]    the paper's load of each unit (NaN: no such unit)
     imbalance(items, table)           -> number            how uneven that is, by the paper's own measure
-    plan(report, items, table)        -> table | None      a better table for the load seen, or nothing
+    plan(report, items, table)        -> table | Stay      a better table for the load seen, or why there is none
 
 and three constants:
 
@@ -43,6 +43,17 @@ from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.spec import JoinSpec
 
 
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A planner's answer that there is no better table. `why` is a sentence for people; it becomes the verdict."""
+
+    why: str
+
+
+Plan = RoutingTable | Stay | None
+"""What a planner suggests; None is a Stay that has nothing to say."""
+
+
 @runtime_checkable
 class Strategy(Protocol):
     """An initial table and a planner."""
@@ -67,7 +78,7 @@ class Strategy(Protocol):
 
     def imbalance(self, items: Items, table: RoutingTable) -> float: ...
 
-    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None: ...
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan: ...
 
 
 class Static:

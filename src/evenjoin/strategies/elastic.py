@@ -25,7 +25,7 @@ from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Strategy
+from evenjoin.strategies.base import Plan, Strategy
 from evenjoin.strategies.sized import Sized
 
 
@@ -124,7 +124,7 @@ class Elastic:
             return pressure
         return max(self.inner.imbalance(items, table) / self.inner.alert, pressure)
 
-    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
         wanted = self.scaling.instances_for(float(items.stored.sum()), table.instances)
         if wanted == table.instances:
             return self.inner.plan(report, items, table) if self.inner.tracked else None
