@@ -6,10 +6,11 @@ keys. The report is recorded in the commit, and it is what the user sees as `que
 
 What may be relied on:
 
-* Counts per instance are exact. So are counts per cell, except that expiry is known per side only: when tuples expire,
-  the stored tuples of each cell and key shrink by the side's share.
-* Each instance reports its k heaviest keys of the batch (HEAVY_KEYS, or what the planner asks for). What it says of a
-  key is exact for that instance. A key that some instance did not report is counted without that instance.
+* Counts per instance and per cell are exact, also after tuples have expired: receipts say which of the stored tuples
+  expire when (`Aging`), and what the manifest has lost is popped.
+* Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
+  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
+* `rates` are smoothed over batches (rates.py); all other counts are of this batch.
 * Memory: k keys an instance, whatever the number of keys.
 
 Not here: what the load means for the next table (the papers' models beside this file, and strategies/).
@@ -21,9 +22,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 from evenjoin.load.intake import Intake
+from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
 from evenjoin.load.samples import Sample, merge_samples, scaled
 from evenjoin.state.manifest import Manifest
@@ -94,9 +96,12 @@ class LoadReport:
 
     instances, heavy, cells   by instance; the heaviest keys, heaviest first; by cell of the table
     intake, expired           what dispatch saw, by side; how many stored tuples expired
-    recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
+    recent[b][i]              tuples that instance i took in, for the last RECENT batches under the same table; this
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
+    interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
+    partial                   codes of those heavy keys that some host of theirs has not counted
+    rates                     arrivals and results, smoothed over batches; None if no planner asks
     samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
     """
@@ -110,6 +115,9 @@ class LoadReport:
     recent: tuple[tuple[int, ...], ...] = ()
     hash_us: float = 0.0
     transfer_us: float = 0.0
+    interval_ms: float = 0.0
+    partial: tuple[int, ...] = ()
+    rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
 
     @property
@@ -126,6 +134,7 @@ class LoadReport:
         data = {name: getattr(self, name) for name in self.__slots__}
         for name in ("instances", "heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
+        data["rates"] = self.rates.to_json() if self.rates else None
         return data
 
     @classmethod
@@ -138,6 +147,8 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
+                "partial": tuple(data.get("partial", ())),
+                "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
                 "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
             }
         )
@@ -145,13 +156,13 @@ class LoadReport:
 
 def report_of(
     receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None,
-    packs: Mapping[int, str] | None = None,
+    packs: Mapping[int, str] | None = None, table: Literal["same", "another"] = "same",
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
-    it that has not expired (`expired` tuples have). `last` is the report of the batch before. `packs` names the stores
-    of packs."""
-    report = fold(receipts, stored, len(receipts[0].stored), last)
-    report = replace(stored_under(report, kept), expired=expired)
+    it that has not expired (`expired` tuples have). `last` is the report of the batch before, which ran under the same
+    table or another. `packs` names the stores of packs."""
+    living = [unexpired(receipt, _gone(stored, kept, len(receipt.stored))) for receipt in receipts]
+    report = replace(fold(living, kept, len(receipts[0].stored), last if table == "same" else None), expired=expired)
     if packs:
         report = replace(
             report,
@@ -174,7 +185,8 @@ def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping
 
 
 def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
-    """The report of one batch before expiry and without samples. `last` is the report of the batch before."""
+    """The report of one batch, without samples, of receipts from which is taken what has expired. `last` is the report
+    of the batch before, if that ran under the same table."""
     instances = tuple(
         InstanceLoad(
             receipt.instance,
@@ -207,32 +219,50 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
     )
 
 
-def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
-    """The report with stored tuples and bytes as of the manifest after expiry.
+Gone = Sequence[int | None]
+"""By side the latest `until` of what has expired; None if nothing has."""
 
-    How much of a cell or of a key has expired is not known, only how much of the side. Their stored tuples shrink by
-    the same share.
-    """
-    sides = range(len(report.intake))
-    before = [sum(load.stored[side] for load in report.instances) for side in sides]
-    left = [sum(manifest.stored(load.instance, side) for load in report.instances) for side in sides]
-    share = [after / total if total else 1.0 for after, total in zip(left, before, strict=True)]
+
+def _gone(stored: Manifest, kept: Manifest, sides: int) -> Gone:
+    """What expired between two manifests. A run expires by its `high` alone, so of a side all that are not later than
+    the latest that expired have expired too."""
+    out: list[int | None] = [None] * sides
+    for (instance, store), runs in stored.runs.items():
+        if store < sides:
+            left = set(kept.of(instance, store))
+            highs = [run.high for run in runs if run not in left]
+            out[store] = max((one for one in (out[store], *highs) if one is not None), default=None)
+    return out
+
+
+def unexpired(receipt: Receipt, gone: Gone) -> Receipt:
+    """The receipt without the stored tuples that have expired since."""
+    if all(until is None for until in gone):
+        return receipt
+    less: dict[tuple[int, int], int] = defaultdict(int)
+    for side, until, cells, counts in receipt.aging:
+        if _is_gone(gone, side, until):
+            for cell, count in zip(cells, counts, strict=True):
+                less[side, cell] += count
     return replace(
-        report,
-        cells=tuple((side, cell, new, round(old * share[side]), found) for side, cell, new, old, found in report.cells),
-        heavy=tuple(
-            replace(key, stored=tuple(round(count * share[side]) for side, count in enumerate(key.stored)))
-            for key in report.heavy
-        ),
-        instances=tuple(
-            replace(
-                load,
-                stored=tuple(manifest.stored(load.instance, side) for side in range(len(load.stored))),
-                bytes=manifest.bytes(load.instance),
-            )
-            for load in report.instances
-        ),
+        receipt,
+        cells=tuple((side, cell, new, old - less[side, cell], found) for side, cell, new, old, found in receipt.cells),
+        heavy=tuple(_unexpired_key(key, gone) for key in receipt.heavy),
+        asked=tuple(_unexpired_key(key, gone) for key in receipt.asked),
     )
+
+
+def _unexpired_key(key: HeavyKey, gone: Gone) -> HeavyKey:
+    stored = list(key.stored)
+    for side, until, count in key.aging:
+        if _is_gone(gone, side, until):
+            stored[side] -= count
+    return replace(key, stored=tuple(stored))
+
+
+def _is_gone(gone: Gone, side: int, until: int) -> bool:
+    last = gone[side]
+    return last is not None and until <= last
 
 
 def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None) -> LoadReport:
@@ -270,17 +300,20 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
     """Every reported key once, the heaviest first.
 
     Under a Biclique a tuple is stored on one unit of its side, but probes all units of the other. So arrivals are added
-    up over the instances, while any instance that a side's tuples probe has seen all of them.
+    up over the instances, while any instance that a side's tuples probe has seen all of them. A key that no instance
+    named is left out, even if some were asked for it.
     """
-    seen: dict[int, list[HeavyKey]] = defaultdict(list)
+    seen: dict[int, list[HeavyKey]] = {key.code: [] for receipt in receipts for key in receipt.heavy}
     for receipt in receipts:
-        for key in receipt.heavy:
-            seen[key.code].append(key)
+        for key in (*receipt.heavy, *receipt.asked):
+            if key.code in seen:
+                seen[key.code].append(key)
     keys = []
     for code, parts in seen.items():
         probed = tuple(max(part.probed[s] for part in parts) for s in range(sides))
         arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in range(sides))
         stored = tuple(sum(part.stored[s] for part in parts) for s in range(sides))
         results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
-        keys.append(HeavyKey(code, parts[0].name, arrived, probed, stored, results))
+        name = next(part.name for part in parts if part.name)
+        keys.append(HeavyKey(code, name, arrived, probed, stored, results))
     return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))

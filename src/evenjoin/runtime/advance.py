@@ -21,8 +21,11 @@ from evenjoin.commit.log import Commit, Watermark
 from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
+from evenjoin.load.items import is_matrix, items_of
+from evenjoin.load.rates import rates_after
 from evenjoin.load.receipt import Receipt
 from evenjoin.load.report import LoadReport, report_of
+from evenjoin.load.watch import partial
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
@@ -35,12 +38,13 @@ NOTHING_YET = Commit(-1, "", "", Manifest(), Watermark(), None)
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The time, handed in as a value: `now` and when the join `started`, both in seconds since the epoch, and a
-    stopwatch that times the planner."""
+    """The time, handed in as a value: `now` and when the join `started`, both in seconds since the epoch, a stopwatch
+    that times the planner, and the time since the last batch ended (0: not known)."""
 
     now: float
     started: float
     stopwatch: Callable[[], float]
+    since_last_ms: float = 0.0
 
 
 def advance(
@@ -62,7 +66,13 @@ def advance(
     for receipt in receipts:
         stored = stored.changed(receipt.merged, receipt.sealed)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
-    report = report_of(receipts, stored, kept, expired, before.report, work.pack_names)
+    report = report_of(
+        receipts, stored, kept, expired, before.report, work.pack_names,
+        "same" if before.table == work.table.name else "another",
+    )  # fmt: skip
+    report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
+    if work.tracked:
+        report = with_rates(report, before.report, receipts, work)
     rebalanced = before.verdict.rebalanced if before.verdict else None
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))
@@ -75,6 +85,14 @@ def advance(
         migrated=before.entry if before.migration else before.migrated,
     )  # fmt: skip
     return commit, decision.table
+
+
+def with_rates(report: LoadReport, last: LoadReport | None, receipts: Sequence[Receipt], work: Work) -> LoadReport:
+    """The report with what planners want to know besides: which keys were counted in part only, and smoothed rates."""
+    report = replace(report, partial=partial(receipts, work.table, work.watched))
+    if is_matrix(work.table):
+        return report
+    return replace(report, rates=rates_after(last.rates if last else None, items_of(report, work.table)))
 
 
 def totals_after(before: Totals, report: LoadReport) -> Totals:

@@ -27,6 +27,7 @@ import numpy as np
 
 from evenjoin.events import Verdict
 from evenjoin.load.items import Change, Items, change, items_of
+from evenjoin.load.rates import smoothed
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
@@ -48,7 +49,7 @@ def decide(
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
     seconds."""
-    items = items_of(report, table)
+    items = smoothed(items_of(report, table), report.rates)
     started = now()
     before = strategy.imbalance(items, table)
     verdict = Verdict(report.batch, round(before, 4), "even", rebalanced)

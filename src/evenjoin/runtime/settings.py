@@ -82,7 +82,8 @@ class Hooks:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to run a join, as the driver reads it. `idle_timeout` is in seconds; `max_ahead` (`max_event_time_ahead`) and
-    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state."""
+    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state.
+    `interval_ms` is the interval at which batches are triggered; 0: they follow each other."""
 
     strategy: Strategy
     instances: int
@@ -97,6 +98,7 @@ class Settings:
     redact_keys: bool = False
     durability: Durability = "fsync"
     elastic: bool = False
+    interval_ms: float = 0.0
     hooks: Hooks = field(default_factory=Hooks)
 
     @property
