@@ -1,4 +1,4 @@
-"""The report counts stored tuples exactly, whatever expires, wherever a key lives, and whether or not it still comes."""
+"""Stored tuples are counted exactly, whatever expires, wherever a key lives, and whether or not it still comes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenjoin
-from evenjoin.load.items import items_of, loads
-from evenjoin.load.rates import rates_after, smoothed
+from evenjoin.load.items import items_of, loads, planning_items
+from evenjoin.load.rates import rates_after
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 from evenjoin.testing import Fixed
 
@@ -31,8 +31,9 @@ def rows(keys, second):
 
 def windowed(strategy, instances, track=8, layout="shared"):
     return evenjoin.local(
-        {"l": TIMED, "r": TIMED}, WINDOW, event_time={"l": "ts", "r": "ts"}, watermark={"l": "1 second", "r": "1 second"},
-        select=["l.id"], strategy=strategy, instances=instances, track=track, layout=layout, sub_window="5 seconds",
+        {"l": TIMED, "r": TIMED}, WINDOW, event_time={"l": "ts", "r": "ts"},
+        watermark={"l": "1 second", "r": "1 second"}, select=["l.id"],
+        strategy=strategy, instances=instances, track=track, layout=layout, sub_window="5 seconds",
     )  # fmt: skip
 
 
@@ -83,7 +84,8 @@ def test_a_key_is_counted_on_all_its_hosts():
             items = items_of(report, table)
             for code, stored in zip(items.code[items.is_key].tolist(), items.stored.T.tolist(), strict=False):
                 assert stored == [{5: 9, 6: 2}[code] * (report.batch + 1), {5: 2, 6: 50}[code] * (report.batch + 1)]
-        assert items.is_key.any() and not report.partial
+        assert items.is_key.any()
+        assert not report.partial
 
 
 def test_a_key_that_no_longer_comes_is_still_named():
@@ -107,7 +109,7 @@ def test_rates_are_smoothed_and_outlive_a_change_of_table():
             keys = [7] * (100 if number % 2 else 60) + [8] * 10
             join.process({"l": pa.table([keys, keys], schema=PLAIN), "r": pa.table([[], []], schema=PLAIN)})
             report, table = join.load(), tables[number]
-            items = smoothed(items_of(report, table), report.rates)
+            items = planning_items(report, table)
             seen.append(items.arrived[0, items.code.tolist().index(7)])
             assert items.arrived[0].sum() == pytest.approx(seen[-1] + 10)
     assert seen == pytest.approx([60, 80, 60 + 20 * 2 / 3, 79.9999, 75.0, 81.25], abs=0.01)

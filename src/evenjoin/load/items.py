@@ -40,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.load.rates import smoothed
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
@@ -121,6 +122,11 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     held = np.array([load.stored for load in report.instances], np.float64).T
     return replace(_items_of(report, table), held=(table.name, held))
+
+
+def planning_items(report: LoadReport, table: RoutingTable) -> Items:
+    """The items as planners see them: arrivals and results are smoothed over batches (rates.py)."""
+    return smoothed(items_of(report, table), report.rates)
 
 
 def _items_of(report: LoadReport, table: RoutingTable) -> Items:

@@ -24,10 +24,15 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
 
+import numpy as np
+
 from evenjoin.load.intake import Intake
 from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
 from evenjoin.load.samples import Sample, merge_samples, scaled
+from evenjoin.placement.place import cells_of
+from evenjoin.placement.shares import hosts
+from evenjoin.placement.table import RoutingTable
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -171,6 +176,20 @@ def report_of(
     return sampled(report, receipts, last)
 
 
+def partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The codes of heavy keys that some host of theirs has not counted, ascending. `asked` are by instance the codes
+    that it was asked for (watch.py)."""
+    if table.ranged:
+        return ()
+    counted: dict[int, int] = defaultdict(int)
+    for receipt in receipts:
+        for code in {key.code for key in receipt.heavy}:
+            counted[code] += 1
+    codes = np.array(sorted(counted.keys() - {code for of_it in asked.values() for code in of_it}), np.int64)
+    count, _ = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
+    return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
+
+
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:
     """The load of an instance with that of its packs. A store of packs is counted at one hop, and what is sent of it
     where it is made."""
@@ -303,7 +322,8 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
     up over the instances, while any instance that a side's tuples probe has seen all of them. A key that no instance
     named is left out, even if some were asked for it.
     """
-    seen: dict[int, list[HeavyKey]] = {key.code: [] for receipt in receipts for key in receipt.heavy}
+    names = {key.code: key.name for receipt in receipts for key in receipt.heavy}
+    seen: dict[int, list[HeavyKey]] = {code: [] for code in names}
     for receipt in receipts:
         for key in (*receipt.heavy, *receipt.asked):
             if key.code in seen:
@@ -314,6 +334,5 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
         arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in range(sides))
         stored = tuple(sum(part.stored[s] for part in parts) for s in range(sides))
         results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
-        name = next(part.name for part in parts if part.name)
-        keys.append(HeavyKey(code, name, arrived, probed, stored, results))
+        keys.append(HeavyKey(code, names[code], arrived, probed, stored, results))
     return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))

@@ -7,8 +7,8 @@ of the last report that have several hosts are *watched*: each of their hosts co
     batch 7   instance 0 names key 42; it also lives on 3, which names others      42 is partial, no planner sees it
     batch 8   0 and 3 are asked for 42                                             42 is whole
 
-Guarantee: a key that is not partial has been counted on all its hosts. Cost O(regions + keys * hosts).
-Not here: the counting (instance/tally.py), and what is made of it (report.py, items.py).
+Guarantee: a key that the report does not call partial has been counted on all its hosts. Cost O(regions + keys *
+hosts). Not here: the counting (instance/tally.py), and which keys are partial (report.py).
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evenjoin.kernels.hashing import I64
-from evenjoin.kernels.runs import expand
-from evenjoin.load.receipt import HeavyKey, Receipt
+from evenjoin.load.receipt import HeavyKey
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.shares import holdings
+from evenjoin.placement.shares import hosts
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Role
 
 Watched = Mapping[int, tuple[int, ...]]
 """By instance the codes that it is asked for, ascending."""
@@ -36,33 +33,9 @@ def watched(keys: Sequence[HeavyKey], table: RoutingTable) -> Watched:
     if table.ranged or not keys:
         return {}
     codes = np.unique(np.array([key.code for key in keys], np.int64))
-    count, host = _hosts(table, codes)
+    count, host = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
     asked: dict[int, list[int]] = defaultdict(list)
     several = np.repeat(count > 1, count)
     for code, instance in zip(np.repeat(codes, count)[several].tolist(), host[several].tolist(), strict=True):
         asked[instance].append(code)
     return {instance: tuple(of_it) for instance, of_it in asked.items()}
-
-
-def partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Watched) -> tuple[int, ...]:
-    """The codes of heavy keys that some host of theirs has not counted, ascending."""
-    if table.ranged:
-        return ()
-    counted: dict[int, int] = defaultdict(int)
-    for receipt in receipts:
-        for code in {key.code for key in receipt.heavy}:
-            counted[code] += 1
-    known = {code for of_it in asked.values() for code in of_it}
-    codes = np.array(sorted(counted.keys() - known), np.int64)
-    count, _ = _hosts(table, codes)
-    return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
-
-
-def _hosts(table: RoutingTable, codes: I64) -> tuple[I64, I64]:
-    """How many hosts each code has, and their instances, code after code."""
-    held = [holdings(table, side, Role.STORE) for side in range(table.groups)]
-    pairs = np.unique(np.concatenate([one.region * table.instances + one.instance for one in held]))
-    first = np.searchsorted(pairs, np.arange(len(table.regions) + 1) * table.instances)
-    region = table.compiled.region_of_cell[cells_of(table, codes)]
-    count = first[region + 1] - first[region]
-    return count, pairs[expand(first[region], count)] % table.instances

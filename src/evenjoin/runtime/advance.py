@@ -24,8 +24,7 @@ from evenjoin.instance.work import Work
 from evenjoin.load.items import is_matrix, items_of
 from evenjoin.load.rates import rates_after
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, report_of
-from evenjoin.load.watch import partial
+from evenjoin.load.report import LoadReport, partial, report_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide

@@ -26,8 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenjoin.events import Verdict
-from evenjoin.load.items import Change, Items, change, items_of
-from evenjoin.load.rates import smoothed
+from evenjoin.load.items import Change, Items, change, planning_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
@@ -49,7 +48,7 @@ def decide(
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
     seconds."""
-    items = smoothed(items_of(report, table), report.rates)
+    items = planning_items(report, table)
     started = now()
     before = strategy.imbalance(items, table)
     verdict = Verdict(report.batch, round(before, 4), "even", rebalanced)
