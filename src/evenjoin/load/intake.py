@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from evenjoin.load.samples import Sample, merge_samples
+from evenjoin.load.samples import Slices, joined, slices_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Intake:
                               although the join has time bounds, or the side's filter fails)
     latest                    the latest event time of the rows that the watermark sees: all but those that are
                               unmatchable or ahead
-    sample                    a sample of the codes, where a planner looks at codes
+    sample                    samples of the codes by sub-window, where a planner looks at codes
     ahead, ahead_from         rows set aside because their event time is too far ahead, and the least of their times
     """
 
@@ -32,7 +32,7 @@ class Intake:
     late: int = 0
     unmatchable: int = 0
     latest: int | None = None
-    sample: Sample = field(default=(), compare=False)
+    sample: Slices = field(default=(), compare=False)
     ahead: int = 0
     ahead_from: int | None = None
 
@@ -44,6 +44,10 @@ class Intake:
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Intake:
+        return cls(**{**data, "sample": slices_from_json(data["sample"])})
+
     def __add__(self, other: Intake) -> Intake:
         times = [t for t in (self.latest, other.latest) if t is not None]
         least = [t for t in (self.ahead_from, other.ahead_from) if t is not None]
@@ -52,7 +56,7 @@ class Intake:
             self.late + other.late,
             self.unmatchable + other.unmatchable,
             max(times) if times else None,
-            merge_samples(self.sample, other.sample) if self.sample or other.sample else (),
+            joined((*self.sample, *other.sample)) if self.sample and other.sample else self.sample or other.sample,
             self.ahead + other.ahead,
             min(least) if least else None,
         )
@@ -72,7 +76,7 @@ class Note:
     @classmethod
     def from_bytes(cls, text: bytes) -> Note:
         sent, intake = json.loads(text)
-        return cls(tuple(Intake(**i) for i in intake), sent)
+        return cls(tuple(map(Intake.from_json, intake)), sent)
 
     @property
     def line(self) -> int:

@@ -62,7 +62,7 @@ def advance(
     for receipt in receipts:
         stored = stored.changed(receipt.merged, receipt.sealed)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
-    report = report_of(receipts, stored, kept, expired, before.report, work.pack_names)
+    report = report_of(receipts, stored, kept, expired, before.report, work.pack_names, work.grain)
     rebalanced = before.verdict.rebalanced if before.verdict else None
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))

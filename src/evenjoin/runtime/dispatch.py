@@ -33,7 +33,7 @@ from evenjoin.instance.work import Work
 from evenjoin.kernels.content import Occurrences, content, scrambled
 from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
-from evenjoin.load.samples import Smallest
+from evenjoin.load.samples import Picked
 from evenjoin.placement.check import check
 from evenjoin.placement.links import links_of
 from evenjoin.placement.place import LATE, At, Scattered, place
@@ -100,16 +100,14 @@ class Dispatcher:
         self._seed, self._batch = work.seed, work.batch
         self._intake = [Intake() for _ in work.spec.sides]
         self._occurrences: dict[int, Occurrences] = defaultdict(Occurrences)
-        self._samples: dict[int, Smallest] = defaultdict(Smallest)
+        self._samples = [Picked(work.grain, work.sub_windows[side]) for side in range(len(work.spec.sides))]
         self._sent = 0
 
     @property
     def note(self) -> Note:
         """What the task has to say when it has dispatched all its rows."""
-        intake = self._intake
-        for side, sample in self._samples.items():
-            intake[side] = replace(intake[side], sample=sample.sample())
-        return Note(tuple(intake), self._sent)
+        pairs = zip(self._intake, self._samples, strict=True)
+        return Note(tuple(replace(intake, sample=picked.slices()) for intake, picked in pairs), self._sent)
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
         """Dispatch some rows of a side. `data` has the columns that the join reads, under the side's own names."""
@@ -221,7 +219,7 @@ class Dispatcher:
         if self._equal_rows_matter(side):
             ids = self._occurrences[side].ids(ids)
         if self._sampling == "codes":
-            self._samples[side].add(ids, codes, more)
+            self._samples[side].add(ids, codes, more, times)
         u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)

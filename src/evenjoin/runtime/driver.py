@@ -54,6 +54,7 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
+from evenjoin.strategies.base import grain_of
 
 TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
@@ -231,6 +232,7 @@ class Driver:
             pair_limit=settings.pair_limit,
             tracked=tracked,
             sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
+            grain=grain_of(settings.strategy),
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,

@@ -20,6 +20,7 @@ from math import ceil
 from evenjoin.load.adsp import Matrix, matrix_of
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
+from evenjoin.load.samples import SAMPLE_POINTS, Grain
 from evenjoin.placement.pieces import Points, moved_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
 from evenjoin.placement.table import RoutingTable
@@ -28,6 +29,9 @@ from evenjoin.strategies.adsp.cells import cells, varietal_tasks
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.base import register, require
 from evenjoin.strategies.sized import Sized, volumes
+
+POINTS = 16
+"""Points of each side for a task."""
 
 
 @register("adsp")
@@ -41,6 +45,12 @@ class Adsp(Sized):
     def __post_init__(self) -> None:
         Sized.__post_init__(self)
         require(self, {"lines": ("a whole number of at least 2", type(self.lines) is int and self.lines >= 2)})
+
+    @property
+    def grain(self) -> Grain:
+        """At least POINTS points of each side for every task, if tasks are as full as planned and have as much of one
+        side as of the other."""
+        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=self.fill * self.task_capacity / (2 * POINTS))
 
     def may_shrink(self, table: RoutingTable) -> bool:
         """Even at the minimum size a plan may help: one grid stores copies that areas would avoid."""
