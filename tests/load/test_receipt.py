@@ -167,7 +167,9 @@ def test_what_expires_is_the_runs_that_are_no_longer_kept():
     stored = Manifest({(0, 0): (old, new), (1, 0): (replace(old, file="c", high=7),), (0, 1): (new,)})
     kept, expired = stored.expired((5, None), 14)
     assert expired == 8
-    one = receipt(0, stored=(8, 4), intake=(Intake(8, sample=sliced((0, 9, ((1, 8.0),)), (1, 12, ((2, 4.0),)))), Intake()))
+    one = receipt(
+        0, stored=(8, 4), intake=(Intake(8, sample=sliced((0, 9, ((1, 8.0),)), (1, 12, ((2, 4.0),)))), Intake())
+    )
     assert report_of([one], stored, kept, expired, None).samples == (((2, 4.0),), ())
 
 

@@ -135,6 +135,9 @@ def test_points_grow_with_the_tuples():
     """A grain of 10 tuples a point, between 256 and 1,000 points."""
     grain = Grain(256, 1000, 10.0)
     assert [grain.points(total) for total in (0, 2560, 5000, 10_000, 99_999)] == [256, 256, 500, 1000, 1000]
-    slices = (Slice(0, 5, tuple((code, 1.0) for code in range(4000))), Slice(1, 9, tuple((c, 1.0) for c in range(1000))))
+    slices = (
+        Slice(0, 5, tuple((code, 1.0) for code in range(4000))),
+        Slice(1, 9, tuple((c, 1.0) for c in range(1000))),
+    )
     assert [len(one.points) for one in coarsened(slices, grain)] == [400, 100]
     assert len(whole(coarsened(slices, grain))) <= 500

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.program import Program
-from evenjoin.load.samples import Grain
+from evenjoin.load.samples import USUAL_GRAIN, Grain
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
@@ -58,7 +58,7 @@ class Work:
     pair_limit: int
     tracked: int = 0
     sampling: Literal["none", "codes"] = "none"
-    grain: Grain = Grain()
+    grain: Grain = USUAL_GRAIN
     redact: bool = False
     time_limit: int | None = None
     step: Callable[[str, int], None] | None = None

@@ -46,7 +46,7 @@ class Intake:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Intake:
-        return cls(**{**data, "sample": slices_from_json(data["sample"])})
+        return cls(**{**data, "sample": slices_from_json(data["sample"]) if data["sample"] else ()})
 
     def __add__(self, other: Intake) -> Intake:
         times = [t for t in (self.latest, other.latest) if t is not None]

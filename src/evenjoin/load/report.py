@@ -284,7 +284,9 @@ def _gone(stored: Manifest, kept: Manifest, sides: int) -> list[int | None]:
     out: list[int | None] = []
     for side in range(sides):
         alive = {run for (_, store), runs in kept.runs.items() if store == side for run in runs}
-        dead = [run.high for (_, store), runs in stored.runs.items() if store == side for run in runs if run not in alive]
+        dead = [
+            run.high for (_, store), runs in stored.runs.items() if store == side for run in runs if run not in alive
+        ]
         out.append(max(dead, default=None))
     return out
 

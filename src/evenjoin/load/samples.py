@@ -9,8 +9,9 @@ kept by sub-window (`Slice`), as the tuples are, and leave with it:
     slices after a batch  =  joined(slices before, slices of the batch)  -  those whose `until` has expired
 
 A dispatch task picks tuples at random: those with the smallest ids, and ids are hashes with the checkpoint's seed. So
-what is picked depends neither on the order of rows nor on any stride in them. Equal ids are equal tuples; they are
-picked together, and count as many as they are, so that a row sent a thousand times does not crowd out the others. What is picked is then brought down to a few points by rank.
+what is picked depends neither on the order of rows nor on any stride in them. Equal ids are equal tuples. They are
+picked together and count as many as they are, so that a row sent a thousand times does not crowd out the others. What
+is picked is then brought down to a few points by rank.
 
 `Grain` says how many. The more points a planner's task holds, the better it knows how full that task will be: cutting
 at points, a task is wrong by about one point at each of its borders.
@@ -77,6 +78,9 @@ class Grain:
     def points(self, total: float) -> int:
         """How many points stand for this many tuples."""
         return max(self.least, min(self.most, ceil(total / self.tuples)))
+
+
+USUAL_GRAIN = Grain()
 
 
 def merge_samples(old: Sample, new: Sample, limit: int | None = SAMPLE_POINTS) -> Sample:

@@ -96,18 +96,22 @@ class Dispatcher:
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._table = work.spec, work.table
         self._schemas = [schema for schema in work.schemas if isinstance(schema, TupleSchema)]
-        self._watermark, self._limit, self._sampling = watermark, work.time_limit, work.sampling
+        self._watermark, self._limit = watermark, work.time_limit
         self._seed, self._batch = work.seed, work.batch
         self._intake = [Intake() for _ in work.spec.sides]
         self._occurrences: dict[int, Occurrences] = defaultdict(Occurrences)
-        self._samples = [Picked(work.grain, work.sub_windows[side]) for side in range(len(work.spec.sides))]
+        self._picked: dict[int, Picked] = {}
+        if work.sampling == "codes":
+            self._picked = {side: Picked(work.grain, work.sub_windows[side]) for side in range(len(work.spec.sides))}
         self._sent = 0
 
     @property
     def note(self) -> Note:
         """What the task has to say when it has dispatched all its rows."""
-        pairs = zip(self._intake, self._samples, strict=True)
-        return Note(tuple(replace(intake, sample=picked.slices()) for intake, picked in pairs), self._sent)
+        intake = list(self._intake)
+        for side, picked in self._picked.items():
+            intake[side] = replace(intake[side], sample=picked.slices())
+        return Note(tuple(intake), self._sent)
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
         """Dispatch some rows of a side. `data` has the columns that the join reads, under the side's own names."""
@@ -218,8 +222,8 @@ class Dispatcher:
         ids = content(held, seed)
         if self._equal_rows_matter(side):
             ids = self._occurrences[side].ids(ids)
-        if self._sampling == "codes":
-            self._samples[side].add(ids, codes, more, times)
+        if side in self._picked:
+            self._picked[side].add(ids, codes, more, times)
         u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)

@@ -43,6 +43,7 @@ from evenjoin.instance.program import Program, store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.receipt import Receipt, balance, over_hops
+from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
@@ -54,7 +55,6 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
-from evenjoin.strategies.base import grain_of
 
 TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
@@ -232,7 +232,7 @@ class Driver:
             pair_limit=settings.pair_limit,
             tracked=tracked,
             sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
-            grain=grain_of(settings.strategy),
+            grain=getattr(settings.strategy, "grain", USUAL_GRAIN),
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
