@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from evenjoin.load.samples import Slices, joined, slices_from_json
+from evenjoin.load.samples import Slice, Slices, joined, slices_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Intake:
     ahead: int = 0
     ahead_from: int | None = None
 
+    def __post_init__(self) -> None:
+        """A sample that comes from JSON has lists for slices."""
+        if any(not isinstance(one, Slice) for one in self.sample):
+            object.__setattr__(self, "sample", slices_from_json(self.sample))
+
     @property
     def seen(self) -> int:
         """How many rows the watermark sees."""
@@ -43,10 +48,6 @@ class Intake:
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Intake:
-        return cls(**{**data, "sample": slices_from_json(data["sample"]) if data["sample"] else ()})
 
     def __add__(self, other: Intake) -> Intake:
         times = [t for t in (self.latest, other.latest) if t is not None]
@@ -76,7 +77,7 @@ class Note:
     @classmethod
     def from_bytes(cls, text: bytes) -> Note:
         sent, intake = json.loads(text)
-        return cls(tuple(map(Intake.from_json, intake)), sent)
+        return cls(tuple(Intake(**i) for i in intake), sent)
 
     @property
     def line(self) -> int:

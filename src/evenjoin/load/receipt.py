@@ -162,7 +162,7 @@ class Receipt:
         for name in ("sealed", "merged"):
             data[name] = {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
         data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))
-        data["intake"] = tuple(map(Intake.from_json, data["intake"]))
+        data["intake"] = tuple(Intake(**i) for i in data["intake"])
         for name in ("cells", "packs"):
             data[name] = tuple(map(tuple, data[name]))
         for name in ("stored", "probes", "results", "late_files", "messages", "sent_bytes"):

@@ -142,7 +142,7 @@ class LoadReport:
                 "instances": tuple(map(InstanceLoad.from_json, data["instances"])),
                 "heavy": tuple(map(HeavyKey.from_json, data["heavy"])),
                 "cells": tuple(map(tuple, data["cells"])),
-                "intake": tuple(map(Intake.from_json, data["intake"])),
+                "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
                 "samples": samples,
                 "slices": slices,
