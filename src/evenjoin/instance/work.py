@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.program import Program
+from evenjoin.load.samples import USUAL_GRAIN, Grain
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
@@ -37,7 +38,8 @@ class Work:
     tracked     how many heavy keys each instance reports, with what is stored of them and of each cell;
                 0: nobody wants stored counts, and HEAVY_KEYS are reported without them
     watched     by instance the codes of keys that it counts, heavy or not (load/watch.py)
-    sampling    whether dispatch samples codes for the planner
+    sampling    whether dispatch samples codes for the planner, and
+    grain       how many points stand for a side then
     time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
     """
@@ -58,6 +60,7 @@ class Work:
     tracked: int = 0
     watched: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     sampling: Literal["none", "codes"] = "none"
+    grain: Grain = USUAL_GRAIN
     redact: bool = False
     time_limit: int | None = None
     step: Callable[[str, int], None] | None = None

@@ -29,7 +29,7 @@ import numpy as np
 from evenjoin.load.intake import Intake
 from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
-from evenjoin.load.samples import Sample, merge_samples, scaled
+from evenjoin.load.samples import Grain, Sample, Slice, Slices, coarsened, joined, scaled, slices_from_json, whole
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.shares import hosts
 from evenjoin.placement.table import RoutingTable
@@ -107,8 +107,9 @@ class LoadReport:
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
     partial                   codes of those heavy keys that some host of theirs has not counted
     rates                     arrivals and results, smoothed over batches; None if no planner asks
-    samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
-                              not counted (load/samples.py); empty if nobody sampled
+    samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
+                              counted (load/samples.py); empty if nobody sampled
+    slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     """
 
     batch: int
@@ -124,6 +125,7 @@ class LoadReport:
     partial: tuple[int, ...] = ()
     rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
+    slices: tuple[Slices, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -140,10 +142,14 @@ class LoadReport:
         for name in ("instances", "heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
         data["rates"] = self.rates.to_json() if self.rates else None
+        if self.slices:
+            del data["samples"]
         return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LoadReport:
+        slices = tuple(map(slices_from_json, data.get("slices", ())))
+        samples = tuple(map(whole, slices)) or tuple(tuple(map(tuple, side)) for side in data.get("samples", ()))
         return cls(
             **{
                 **data,
@@ -154,26 +160,28 @@ class LoadReport:
                 "recent": tuple(map(tuple, data["recent"])),
                 "partial": tuple(data.get("partial", ())),
                 "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
-                "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
+                "samples": samples,
+                "slices": slices,
             }
         )
 
 
 def report_of(
     receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None,
-    packs: Mapping[int, str] | None = None, table: Literal["same", "another"] = "same",
+    packs: Mapping[int, str] | None = None, table: Literal["same", "another"] = "same", grain: Grain | None = None,
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
     it that has not expired (`expired` tuples have). `last` is the report of the batch before, which ran under the same
-    table or another. `packs` names the stores of packs."""
-    living = [unexpired(receipt, _gone(stored, kept, len(receipt.stored))) for receipt in receipts]
+    table or another. `packs` names the stores of packs. `grain` says how many points stand for a side."""
+    gone = _gone(stored, kept, len(receipts[0].stored))
+    living = [unexpired(receipt, gone) for receipt in receipts]
     report = replace(fold(living, kept, len(receipts[0].stored), last if table == "same" else None), expired=expired)
     if packs:
         report = replace(
             report,
             instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
         )
-    return sampled(report, receipts, last)
+    return sampled(report, receipts, last, gone, grain or Grain())
 
 
 def partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
@@ -284,27 +292,41 @@ def _is_gone(gone: Gone, side: int, until: int) -> bool:
     return last is not None and until <= last
 
 
-def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None) -> LoadReport:
-    """The report with its samples: those of the last report, less what has expired, and those of this batch.
+def sampled(
+    report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None, gone: Sequence[int | None] = (),
+    grain: Grain | None = None,
+) -> LoadReport:  # fmt: skip
+    """The report with its samples: those of the last report and those of this batch, without the sub-windows that have
+    expired. `gone` is, by side, the latest time that has expired in this batch.
 
-    How many tuples are alive is estimated: the copies stored, over the copies that a tuple of this batch has.
+    Where nobody sampled before, the points of this batch stand for the old tuples too. How many these are is estimated:
+    the copies stored, over the copies that a tuple of this batch has.
     """
     if not any(intake.sample for intake in report.intake) and not (last is not None and last.samples):
         return report
     out = []
     for side, intake in enumerate(report.intake):
-        old = last.samples[side] if last is not None and last.samples else ()
-        arrived = intake.seen - intake.late
-        copies = sum(receipt.stored[side] for receipt in receipts)
+        new, copies = intake.sample, sum(receipt.stored[side] for receipt in receipts)
         stored = sum(load.stored[side] for load in report.instances)
-        if copies and arrived:
-            alive = stored * arrived / copies
-        else:
-            before = sum(load.stored[side] for load in last.instances) if last is not None else 0
-            alive = sum(point[1] for point in old) * stored / before if before else 0.0
-        points = merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample)
-        out.append(scaled(points, alive))  # where nobody sampled before, the new points stand for the old tuples too
-    return replace(report, samples=tuple(out)) if any(out) else report
+        if not (last is not None and last.samples) and copies and stored > copies:
+            more = stored / copies
+            new = tuple(one._replace(points=scaled(one.points, more * one.weight)) for one in new)
+        latest = gone[side] if side < len(gone) else None
+        alive = (one for one in (*_before(last, side), *new) if _lives(one, latest))
+        out.append(coarsened(joined(alive), grain or Grain()))
+    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake))
+    return replace(report, slices=tuple(out), samples=tuple(map(whole, out))) if any(out) else report
+
+
+def _before(last: LoadReport | None, side: int) -> Slices:
+    """The slices of the last report. One that has only samples (of an older checkpoint) has them in one slice."""
+    if last is None or not last.samples:
+        return ()
+    return last.slices[side] if last.slices else (Slice(0, None, last.samples[side]),)
+
+
+def _lives(one: Slice, gone: int | None) -> bool:
+    return one.until is None or gone is None or one.until > gone
 
 
 def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:

@@ -67,7 +67,7 @@ def advance(
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
     report = report_of(
         receipts, stored, kept, expired, before.report, work.pack_names,
-        "same" if before.table == work.table.name else "another",
+        "same" if before.table == work.table.name else "another", work.grain,
     )  # fmt: skip
     report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
     if work.tracked:

@@ -43,6 +43,7 @@ from evenjoin.instance.program import Program, store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.receipt import Receipt, balance, over_hops
+from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
@@ -55,6 +56,7 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
+from evenjoin.strategies.base import grain_of
 
 TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
@@ -238,11 +240,18 @@ class Driver:
             pair_limit=settings.pair_limit,
             tracked=tracked,
             watched=watched(self.last.report.heavy, table) if tracked and self.last and self.last.report else {},
-            sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
+            sampling="codes" if self._samples() else "none",
+            grain=grain_of(settings.strategy) or USUAL_GRAIN,
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
         )
+
+    def _samples(self) -> bool:
+        """Whether codes are sampled: the strategy looks at them, or the user tracks the load. Codes that are values are
+        not, where keys are redacted."""
+        asked = self.settings.track > 0 or grain_of(self.settings.strategy) is not None
+        return asked and not (self.settings.redact_keys and self.spec.ordered_codes)
 
     def _time_limit(self, ahead: int) -> int | None:
         mark = self.last.watermark if self.last else Watermark()
