@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.rates import smoothed
+from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
@@ -122,6 +122,14 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     held = np.array([load.stored for load in report.instances], np.float64).T
     return replace(_items_of(report, table), held=(table.name, held))
+
+
+def with_rates(report: LoadReport, last: LoadReport | None, table: RoutingTable) -> LoadReport:
+    """The report of a batch that ran under `table`, with smoothed rates that go on from those of the last report. A
+    table of grids or areas has none: there the planners go by what is stored."""
+    if is_matrix(table):
+        return report
+    return replace(report, rates=rates_after(last.rates if last else None, items_of(report, table)))
 
 
 def planning_items(report: LoadReport, table: RoutingTable) -> Items:

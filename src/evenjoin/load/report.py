@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import Any, Literal
 
@@ -29,7 +29,18 @@ import numpy as np
 from evenjoin.load.intake import Intake
 from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
-from evenjoin.load.samples import Grain, Sample, Slice, Slices, coarsened, joined, scaled, slices_from_json, whole
+from evenjoin.load.samples import (
+    USUAL_GRAIN,
+    Grain,
+    Sample,
+    Slice,
+    Slices,
+    coarsened,
+    joined,
+    scaled,
+    slices_from_json,
+    whole,
+)
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.shares import hosts
 from evenjoin.placement.table import RoutingTable
@@ -166,25 +177,43 @@ class LoadReport:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a batch was run, as far as its report needs to know it.
+
+    table, before   the table, and whether the batch before ran under the same one
+    asked           by instance the codes of keys that it was asked for (watch.py); None: no planner wants to know
+    packs           the stores of packs, by number, with their names
+    grain           how many points stand for a side
+    """
+
+    table: RoutingTable
+    before: Literal["same", "another"] = "same"
+    asked: Mapping[int, tuple[int, ...]] | None = None
+    packs: Mapping[int, str] = field(default_factory=dict)
+    grain: Grain = USUAL_GRAIN
+
+
 def report_of(
-    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None,
-    packs: Mapping[int, str] | None = None, table: Literal["same", "another"] = "same", grain: Grain | None = None,
+    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None, ran: Ran
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
-    it that has not expired (`expired` tuples have). `last` is the report of the batch before, which ran under the same
-    table or another. `packs` names the stores of packs. `grain` says how many points stand for a side."""
+    it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
     gone = _gone(stored, kept, len(receipts[0].stored))
     living = [unexpired(receipt, gone) for receipt in receipts]
-    report = replace(fold(living, kept, len(receipts[0].stored), last if table == "same" else None), expired=expired)
-    if packs:
+    report = fold(living, kept, len(receipts[0].stored), last if ran.before == "same" else None)
+    report = replace(report, expired=expired)
+    if ran.asked is not None:
+        report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
+    if ran.packs:
         report = replace(
             report,
-            instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
+            instances=tuple(_packed(*both, kept, ran.packs) for both in zip(report.instances, receipts, strict=True)),
         )
-    return sampled(report, receipts, last, gone, grain or Grain())
+    return sampled(report, receipts, last, gone, ran.grain)
 
 
-def partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
     """The codes of heavy keys that some host of theirs has not counted, ascending. `asked` are by instance the codes
     that it was asked for (watch.py)."""
     if table.ranged:

@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Literal
 
 from evenjoin.commit.log import Commit, Watermark
 from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
-from evenjoin.load.items import is_matrix, items_of
-from evenjoin.load.rates import rates_after
+from evenjoin.load.items import with_rates
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, partial, report_of
+from evenjoin.load.report import LoadReport, Ran, report_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
@@ -65,13 +65,12 @@ def advance(
     for receipt in receipts:
         stored = stored.changed(receipt.merged, receipt.sealed)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
-    report = report_of(
-        receipts, stored, kept, expired, before.report, work.pack_names,
-        "same" if before.table == work.table.name else "another", work.grain,
-    )  # fmt: skip
+    same: Literal["same", "another"] = "same" if before.table == work.table.name else "another"
+    ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
+    report = report_of(receipts, stored, kept, expired, before.report, ran)
     report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
     if work.tracked:
-        report = with_rates(report, before.report, receipts, work)
+        report = with_rates(report, before.report, work.table)
     rebalanced = before.verdict.rebalanced if before.verdict else None
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))
@@ -84,14 +83,6 @@ def advance(
         migrated=before.entry if before.migration else before.migrated,
     )  # fmt: skip
     return commit, decision.table
-
-
-def with_rates(report: LoadReport, last: LoadReport | None, receipts: Sequence[Receipt], work: Work) -> LoadReport:
-    """The report with what planners want to know besides: which keys were counted in part only, and smoothed rates."""
-    report = replace(report, partial=partial(receipts, work.table, work.watched))
-    if is_matrix(work.table):
-        return report
-    return replace(report, rates=rates_after(last.rates if last else None, items_of(report, work.table)))
 
 
 def totals_after(before: Totals, report: LoadReport) -> Totals:

@@ -56,7 +56,6 @@ from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
-from evenjoin.strategies.base import grain_of
 
 TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
@@ -241,7 +240,7 @@ class Driver:
             tracked=tracked,
             watched=watched(self.last.report.heavy, table) if tracked and self.last and self.last.report else {},
             sampling="codes" if self._samples() else "none",
-            grain=grain_of(settings.strategy) or USUAL_GRAIN,
+            grain=settings.grain or USUAL_GRAIN,
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
@@ -250,7 +249,7 @@ class Driver:
     def _samples(self) -> bool:
         """Whether codes are sampled: the strategy looks at them, or the user tracks the load. Codes that are values are
         not, where keys are redacted."""
-        asked = self.settings.track > 0 or grain_of(self.settings.strategy) is not None
+        asked = self.settings.track > 0 or self.settings.grain is not None
         return asked and not (self.settings.redact_keys and self.spec.ordered_codes)
 
     def _time_limit(self, ahead: int) -> int | None:
