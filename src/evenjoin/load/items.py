@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.report import LoadReport
+from evenjoin.placement.moved import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
@@ -269,14 +270,11 @@ def change(items: Items, old: RoutingTable, new: RoutingTable) -> Change:
 
 def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place. Exact for whole keys and buckets; the shares of split keys, and what
-    samples stand for, are expectations."""
+    samples stand for, are expectations of what `diff` moves."""
     if is_matrix(old) or is_matrix(new):
         return moved_volume(old, new, items.alive, items.further) if items.alive else 0.0
-    total, most = 0.0, max(old.instances, new.instances)
-    for side in range(old.groups):
-        before, after = (_shares(items, table, side, most) for table in (old, new))
-        total += float((items.stored[side] * np.maximum(after - before, 0.0).sum(axis=1)).sum())
-    return total
+    before, after = regions_of_items(items, old), regions_of_items(items, new)
+    return sum(float(items.stored[side] @ entering(old, new, side, before, after)) for side in range(old.groups))
 
 
 def is_matrix(table: RoutingTable) -> bool:
@@ -284,11 +282,6 @@ def is_matrix(table: RoutingTable) -> bool:
     the planner does not go by units."""
     copied = [region for region in table.regions if isinstance(region.topology, (Grid, Cube))]
     return table.ranged or not all(map(_divides_keys, copied))
-
-
-def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:
-    """[n, instances] The share of each item that each instance stores. `instances` asks for more than the table has."""
-    return shares_by_region(table, side, Role.STORE, instances)[regions_of_items(items, table)]
 
 
 def _units(table: RoutingTable, side: int) -> Holdings:
