@@ -18,9 +18,9 @@ import numpy as np
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.placement.shares import F64, holdings
-from evenjoin.placement.slots import WHOLE, Role, Slot
+from evenjoin.placement.slots import WHOLE, Role
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Topology
+from evenjoin.placement.topology import Biclique, Topology
 
 
 def entering(old: RoutingTable, new: RoutingTable, group: int, before: I64, after: I64) -> F64:
@@ -44,7 +44,7 @@ def entering_share(old: Topology, new: Topology, group: int) -> float:
     """The same for one pair of topologies."""
     if old == new:
         return 0.0
-    slots, starts = zip(*(_cut(topology.slots(group)) for topology in (old, new)), strict=True)
+    slots, starts = zip(*(_cut(topology, group) for topology in (old, new)), strict=True)
     cuts = np.unique(np.concatenate(starts))
     width = np.diff(np.append(cuts, WHOLE)) / WHOLE
     mine, theirs = (np.searchsorted(start, cuts, "right") - 1 for start in starts)
@@ -54,11 +54,18 @@ def entering_share(old: Topology, new: Topology, group: int) -> float:
     return float(together @ np.array(entered))
 
 
-def _cut(slots: tuple[Slot, ...]) -> tuple[list[frozenset[int]], I64]:
+def _cut(topology: Topology, group: int) -> tuple[list[frozenset[int]], I64]:
     """The instances that store each slot's tuples, and where in the range of `u` the slots begin (as in table.py)."""
-    ends = np.cumsum([0.0, *(slot.weight for slot in slots)])
-    starts = np.minimum((ends[:-1] / ends[-1] * WHOLE).astype(np.int64), WHOLE - 1)
-    return [frozenset(instance for instance, role in slot.targets if role & Role.STORE) for slot in slots], starts
+    if isinstance(topology, Biclique):  # its slots name all units that are probed, once for each unit that stores
+        own = topology.units[group]
+        weights = topology.weights[group] if topology.weights is not None else (1.0,) * len(own)
+        stored = [frozenset((unit,)) for unit in own]
+    else:
+        slots = topology.slots(group)
+        weights = tuple(slot.weight for slot in slots)
+        stored = [frozenset(where for where, role in slot.targets if role & Role.STORE) for slot in slots]
+    ends = np.cumsum([0.0, *weights])
+    return stored, np.minimum((ends[:-1] / ends[-1] * WHOLE).astype(np.int64), WHOLE - 1)
 
 
 def _sole(table: RoutingTable, group: int) -> I64:
