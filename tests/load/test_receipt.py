@@ -10,8 +10,9 @@ import pytest
 from evenjoin.errors import ReceiptError
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import HeavyKey, Receipt
-from evenjoin.load.report import InstanceLoad, LoadReport, fold, report_of, sampled
+from evenjoin.load.report import InstanceLoad, LoadReport, Ran, fold, report_of, sampled
 from evenjoin.load.samples import Slice
+from evenjoin.placement import RoutingTable
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Run
 
@@ -170,7 +171,8 @@ def test_what_expires_is_the_runs_that_are_no_longer_kept():
     one = receipt(
         0, stored=(8, 4), intake=(Intake(8, sample=sliced((0, 9, ((1, 8.0),)), (1, 12, ((2, 4.0),)))), Intake())
     )
-    assert report_of([one], stored, kept, expired, None).samples == (((2, 4.0),), ())
+    ran = Ran(RoutingTable(0, 1, 2, 1, ()))
+    assert report_of([one], stored, kept, expired, None, ran).samples == (((2, 4.0),), ())
 
 
 def test_samples_stand_for_what_nobody_sampled_too():

@@ -42,11 +42,12 @@ import numpy.typing as npt
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.report import LoadReport
+from evenjoin.placement.moved import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
-from evenjoin.placement.shares import Holdings, holdings, moved_share, shares_by_region
+from evenjoin.placement.shares import Holdings, holdings, shares_by_region
 from evenjoin.placement.table import Keys, Region, RoutingTable
-from evenjoin.placement.topology import Biclique, Cube, Grid, Role, Topology
+from evenjoin.placement.topology import Biclique, Cube, Grid, Role
 
 F64 = npt.NDArray[np.float64]
 
@@ -307,22 +308,12 @@ def change(items: Items, old: RoutingTable, new: RoutingTable) -> Change:
 
 
 def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
-    """How many stored tuples `diff` would move. Exact for whole keys and buckets; for split keys, and for what samples
-    stand for, it is the expectation."""
+    """About how many stored tuples change place. Exact for whole keys and buckets; the shares of split keys, and what
+    samples stand for, are expectations of what `diff` moves."""
     if is_matrix(old) or is_matrix(new):
         return moved_volume(old, new, items.alive, items.further) if items.alive else 0.0
     before, after = regions_of_items(items, old), regions_of_items(items, new)
-    pairs, owner = np.unique(before * len(new.regions) + after, return_inverse=True)
-    total, known = 0.0, dict[tuple[Topology, Topology, int], float]()
-    for side in range(old.groups):
-        stored = np.bincount(owner.reshape(-1), items.stored[side], len(pairs))
-        for pair in np.flatnonzero(stored).tolist():
-            was, will_be = divmod(int(pairs[pair]), len(new.regions))
-            key = old.regions[was].topology, new.regions[will_be].topology, side
-            if key not in known:
-                known[key] = moved_share(*key)
-            total += float(stored[pair]) * known[key]
-    return total
+    return sum(float(items.stored[side] @ entering(old, new, side, before, after)) for side in range(old.groups))
 
 
 def is_matrix(table: RoutingTable) -> bool:

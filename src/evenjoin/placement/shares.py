@@ -8,8 +8,6 @@
 A share is the part of the range of `u` whose slots have that role at that instance. Since `u` is uniform, it is what
 `place` does to a region's tuples in the long run. Planners and load models build on it, so they agree with `place`.
 
-`moved_share` says what part of a region's tuples a change of its topology stores anew, as `diff` would find it.
-
 Not guaranteed: that shares add up to 1. Shares of PROBE, and of STORE in a grid, add up to the number of instances that
 a tuple goes to. Pure; cost O(regions + distinct topologies * slots).
 """
@@ -73,33 +71,6 @@ def hosts(table: RoutingTable, region: I64) -> tuple[I64, I64]:
     first = np.searchsorted(pairs, np.arange(len(table.regions) + 1) * table.instances)
     count = first[region + 1] - first[region]
     return count, pairs[expand(first[region], count)] % table.instances
-
-
-def moved_share(old: Topology, new: Topology, group: int) -> float:
-    """The part of a region's tuples of a group that enter an instance when the region's topology changes; copies are
-    counted each. O(slots)."""
-    if old == new:
-        return 0.0
-    (ends, before), (others, after) = _stores(old, group), _stores(new, group)
-    cuts = np.union1d(ends, others)
-    middles = cuts - np.diff(cuts, prepend=0.0) / 2
-    entering = [
-        len(after[b] - before[a])
-        for a, b in zip(
-            np.searchsorted(ends, middles).clip(max=len(before) - 1).tolist(),
-            np.searchsorted(others, middles).clip(max=len(after) - 1).tolist(),
-            strict=True,
-        )
-    ]
-    return float(np.diff(cuts, prepend=0.0) @ np.array(entering, np.float64))
-
-
-def _stores(topology: Topology, group: int) -> tuple[F64, list[frozenset[int]]]:
-    """Where each slot ends in the range of `u`, as a part of it, and the instances that store its tuples."""
-    slots = topology.slots(group)
-    ends = np.cumsum([slot.weight for slot in slots])
-    stores = [frozenset(instance for instance, role in slot.targets if role & Role.STORE) for slot in slots]
-    return ends / ends[-1], stores
 
 
 def shares_by_region(table: RoutingTable, group: int, role: Role, instances: int = 0) -> F64:
