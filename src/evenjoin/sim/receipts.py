@@ -78,7 +78,7 @@ def receipts_of(
             receive_ms=receive[instance],
             cells=tuple(cells[instance]),
             heavy=tuple(heavy[instance]),
-            intake=nothing if instance else intake,
+            intake=intake if instance == instances - 1 else nothing,
             place_us=times.place_us if work.tracked else 0.0,
             messages=columns[3][instance],
             sent_bytes=tuple(count * BYTES for count in columns[3][instance]),

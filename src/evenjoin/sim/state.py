@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import I64
@@ -65,9 +66,10 @@ class State:
 
     def admit(self, slices: Sequence[Slice]) -> None:
         """Make room for codes that were never seen."""
-        every = np.unique(np.concatenate([self.codes, *(one.codes for one in slices)]))
-        if len(every) == len(self.codes):
+        strange = [one.codes[~_among(one.codes, self.codes)] for one in slices]
+        if not any(map(len, strange)):
             return
+        every = np.unique(np.concatenate([self.codes, *strange]))
         at = np.searchsorted(every, self.codes)
         for layer in (*self.layers[0], *self.layers[1]):
             counts = np.zeros(len(every), np.int64)
@@ -138,6 +140,13 @@ class State:
             low, high = None if high is None else -high, None if low is None else -low
         first, last = asked_codes(probing, "integer", low, high)
         return np.searchsorted(self.codes, first), np.searchsorted(self.codes, last, "right")
+
+
+def _among(codes: I64, known: I64) -> npt.NDArray[np.bool_]:
+    """Which of the codes are among the known ones. Both ascend."""
+    if not len(known):
+        return np.zeros(len(codes), np.bool_)
+    return known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
 
 
 def near(spec: JoinSpec, side: int, stored: Layer | Slice, probing: Slice) -> float:
