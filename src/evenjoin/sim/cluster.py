@@ -1,4 +1,4 @@
-"""The machines: nodes with cores and speeds, slow for a while, lost and back; and how long a batch's tasks take on them.
+"""The machines: nodes with cores and speeds, slow for a while, lost and back; and how long tasks take on them.
 
     Cluster(speeds=(1.0, 1.0, 0.5), cores=4, slow=(Slow(node=0, first=10, last=20, factor=3.0),))
 

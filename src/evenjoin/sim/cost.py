@@ -112,11 +112,11 @@ def observed(commits: Iterable[Commit], skip: int = 2) -> list[Observed]:
 
 
 def _columns(loads: Sequence[InstanceLoad]) -> F64:
-    arrays = [
+    messages, probes, results, stored = (
         np.array([getattr(load, name) for load in loads], np.int64).T
         for name in ("messages", "probes", "results", "stored")
-    ]
-    return features(*arrays, "sorted")
+    )
+    return features(messages, probes, results, stored, "sorted")
 
 
 def fit(runs: Sequence[tuple[Sequence[Observed], Cluster]], like: Profile = MEASURED) -> Profile:

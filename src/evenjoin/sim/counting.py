@@ -19,7 +19,7 @@ import numpy as np
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.table import Ranges
+from evenjoin.placement.ranges import Ranges
 from evenjoin.sim.spread import Spread
 from evenjoin.sim.state import State
 from evenjoin.sim.stream import Arrivals

@@ -148,9 +148,7 @@ def _heavy_keys(keys: Named, codes: I64, tracked: int) -> list[HeavyKey]:
     stored = keys.stored if tracked else np.zeros_like(keys.stored)
     counts = [zip(*some.tolist(), strict=True) for some in (keys.arrived, keys.probed, stored, keys.results)]
     values = codes[keys.key].tolist()
-    return [
-        HeavyKey(code, str(code), *some) for code, some in zip(values, zip(*counts, strict=True), strict=True)
-    ]
+    return [HeavyKey(code, str(code), *some) for code, some in zip(values, zip(*counts, strict=True), strict=True)]
 
 
 def _cell_counts(cells: Cells) -> list[CellCount]:

@@ -30,6 +30,7 @@ from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
 from evenjoin.load.items import items_of
+from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
@@ -117,13 +118,15 @@ def simulate(scenario: Scenario) -> Iterator[Line]:
 
 
 class Simulation:
-    """A simulated join that is stepped batch by batch. `last`, `table` and `counts` are those of the last batch."""
+    """A simulated join that is stepped batch by batch. `last` is the last commit, `met` the table that its batch met,
+    `counts` what was counted in it, and `table` that of the next batch."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, self.spec = scenario, scenario.source.spec
         self.settings = settings_of(self.spec, scenario)
         strategy, instances = self.settings.strategy, self.settings.instances
         self.table = check(stated(self.spec, strategy.initial(instances, 2, self.settings.layout)))
+        self.met = self.table
         self.last: Commit | None = None
         self.counts: Counts | None = None
         edge, horizons = self.spec.edges[0], [side.horizon for side in self.spec.sides]
@@ -138,10 +141,18 @@ class Simulation:
         """The number of the next batch."""
         return 0 if self.last is None else self.last.batch + 1
 
+    @property
+    def report(self) -> LoadReport:
+        """The load report of the last batch."""
+        if self.last is None or self.last.report is None:
+            raise SpecError("no batch was simulated yet")
+        return self.last.report
+
     def step(self) -> Line:
         """Run the next batch."""
         arrivals, table = self.scenario.source.arrivals(self.batch), self.table
         manifest, migration = self._migrated()
+        self.met = table
         spread, work = spread_of(table), self._work(table, manifest)
         counts = self.counts = count(self.state, spread, arrivals, self.batch)
         busy = self._busy(counts, table.instances)
@@ -176,7 +187,7 @@ class Simulation:
         last, new = self.last, self.table
         if last is None or last.table == new.name:
             return last.manifest if last is not None else Manifest(), None
-        old, codes = self._before, self.state.codes
+        old, codes = self.met, self.state.codes
         totals = [self.state.total(side) for side in (0, 1)]
         some = [np.flatnonzero(total) for total in totals]
         points = tuple((codes[at], total[at].astype(np.float64)) for at, total in zip(some, totals, strict=True))
@@ -200,7 +211,6 @@ class Simulation:
     def _work(self, table: RoutingTable, manifest: Manifest) -> Work:
         settings, program = self.settings, program_of(self.spec, table.program)
         tracked = max(settings.strategy.tracked, settings.track)
-        self._before = table
         return Work(
             spec=self.spec,
             program=program,
@@ -220,12 +230,13 @@ class Simulation:
         )
 
     def _line(self, table: RoutingTable, busy: np.ndarray, batch_ms: float, latency: Latency) -> Line:
-        commit, strategy = self.last, self.settings.strategy
-        assert commit is not None and commit.report is not None and commit.verdict is not None
+        commit, strategy, report = self.last, self.settings.strategy, self.report
+        assert commit is not None
+        assert commit.verdict is not None
         verdict, threshold = commit.verdict, strategy.threshold
         imbalance = verdict.imbalance
         if imbalance is None:
-            imbalance = round(strategy.imbalance(items_of(commit.report, table), table), 4)
+            imbalance = round(strategy.imbalance(items_of(report, table), table), 4)
         bounded = np.isfinite(threshold)
         return Line(
             commit.batch,
@@ -245,7 +256,7 @@ class Simulation:
             round(latency.mean_ms, 3),
             round(latency.p99_ms, 3),
             round(latency.throughput, 1),
-            commit.report.matches,
+            report.matches,
         )
 
 

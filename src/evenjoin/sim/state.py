@@ -146,7 +146,8 @@ def _among(codes: I64, known: I64) -> npt.NDArray[np.bool_]:
     """Which of the codes are among the known ones. Both ascend."""
     if not len(known):
         return np.zeros(len(codes), np.bool_)
-    return known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
+    out: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
+    return out
 
 
 def near(spec: JoinSpec, side: int, stored: Layer | Slice, probing: Slice) -> float:
