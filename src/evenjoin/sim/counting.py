@@ -72,6 +72,7 @@ class Counts:
 def count(state: State, spread: Spread, arrivals: Arrivals, salt: int) -> Counts:
     """Count one batch, and store its tuples."""
     table, sides = spread.table, (0, 1)
+    state.fresh = state.made
     state.admit([one for slices in arrivals for one in slices])
     cells = cells_of(table, state.codes)
     old = np.stack([state.total(side) for side in sides])
@@ -79,7 +80,7 @@ def count(state: State, spread: Spread, arrivals: Arrivals, salt: int) -> Counts
     found = [_found(state, spread, arrivals, side, cells) for side in sides]
     new = np.stack([state.dense(slices) for slices in arrivals])
     rows = [np.bincount(cells, new[side], table.cells).astype(np.int64)[spread.cell[side]] for side in sides]
-    got = [state.take(side, arrivals[side], spread, rows[side], 2 * salt + side) for side in sides]
+    got = [state.take(side, arrivals[side], spread, cells) for side in sides]
     asked, sent = (
         np.stack(
             [

@@ -110,18 +110,22 @@ Runs = dict[int, dict[Place, tuple[Run, ...]]]
 
 
 def _runs(work: Work, state: State, spread: Spread) -> tuple[Runs, Runs]:
-    """The runs that go, because they are merged, and those that come: the layer that each side got in this batch."""
+    """The runs that go, because they are merged, and those that come: of the layers that got tuples in this
+    batch."""
     gone: Runs = {}
     come: Runs = {}
     for side, layers in enumerate(state.layers):
-        for layer in layers[-1:]:
+        for layer in layers:
+            if layer.number < state.fresh and state.layered[side]:
+                continue
             for place, run in _runs_of(work, side, layer, spread, layer.placed):
                 old = tuple(one for one in work.runs.get(place, ()) if one.index == layer.number)
                 if any(one.alive == run.alive for one in old):
                     continue
-                come.setdefault(place[0], {})[place] = (run,)
+                mine, its = come.setdefault(place[0], {}), gone.setdefault(place[0], {})
+                mine[place] = (*mine.get(place, ()), run)
                 if old:
-                    gone.setdefault(place[0], {})[place] = old
+                    its[place] = old
     return gone, come
 
 

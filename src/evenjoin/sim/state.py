@@ -32,6 +32,7 @@ import numpy.typing as npt
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
+from evenjoin.placement.ranges import ACROSS
 from evenjoin.sim.spread import Spread
 from evenjoin.sim.stream import Slice
 from evenjoin.spec import JoinSpec
@@ -56,13 +57,15 @@ class Layer:
 @dataclass(slots=True)
 class State:
     """The stored tuples of a join of two sides. `layered[side]` says whether the event times of a side's tuples matter,
-    because they expire or because the condition bounds times. Otherwise one layer has all of them."""
+    because they expire or because the condition bounds times. Otherwise one layer has all of them. Layers are numbered:
+    `made` is the next number, and those from `fresh` on are of the last batch."""
 
     spec: JoinSpec
     layered: tuple[bool, bool]
     codes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     layers: tuple[list[Layer], list[Layer]] = field(default_factory=lambda: ([], []))
     made: int = 0
+    fresh: int = 0
 
     def admit(self, slices: Sequence[Slice]) -> None:
         """Make room for codes that were never seen."""
@@ -91,29 +94,32 @@ class State:
             out += layer.counts
         return out
 
-    def take(self, side: int, slices: Sequence[Slice], spread: Spread, rows: I64, salt: int) -> I64:
-        """Store the slices of a batch. `rows` are how many of them each row of the spread gets. Returns [entries] how
-        many each entry of `spread.held` gets of them."""
-        got = spread.held[side].divided(rows, salt)
-        if not slices:
-            return got
-        new = self.dense(slices)
-        if not self.layered[side] and self.layers[side]:
-            (only,) = self.layers[side]
-            only.counts += new
-            only.placed = only.placed + got
-        else:
-            low, high = min(one.low for one in slices), max(one.high for one in slices)
-            self.layers[side].append(Layer(self.made, low, high, new, got))
+    def take(self, side: int, slices: Sequence[Slice], spread: Spread, cells: I64) -> I64:
+        """Store the slices of a batch; `cells` are those of the codes. Returns [entries] how many tuples each entry of
+        `spread.held` gets."""
+        got = np.zeros(len(spread.held[side].row), np.int64)
+        for one in slices:
+            new = self.dense((one,))
+            placed = self._placed(side, new, spread, cells, self.made)
+            got += placed
+            if not self.layered[side] and self.layers[side]:
+                (only,) = self.layers[side]
+                only.counts += new
+                only.placed = only.placed + placed
+            else:
+                self.layers[side].append(Layer(self.made, one.low, one.high, new, placed))
             self.made += 1
         return got
+
+    def _placed(self, side: int, counts: I64, spread: Spread, cells: I64, number: int) -> I64:
+        rows = np.bincount(cells, counts, spread.table.cells).astype(np.int64)[spread.cell[side]]
+        return spread.held[side].divided(rows, 2 * number + side)
 
     def lay(self, spread: Spread, cells: I64) -> None:
         """Divide everything that is stored anew, under another table. `cells` are those of the codes."""
         for side, layers in enumerate(self.layers):
             for layer in layers:
-                rows = np.bincount(cells, layer.counts, spread.table.cells).astype(np.int64)[spread.cell[side]]
-                layer.placed = spread.held[side].divided(rows, 2 * layer.number + side)
+                layer.placed = self._placed(side, layer.counts, spread, cells, layer.number)
 
     def drop(self, side: int, kept: set[int]) -> None:
         """Forget the layers of a side that the manifest does not name."""
@@ -135,10 +141,12 @@ class State:
 
     def reached(self, side: int, probing: I64) -> tuple[I64, I64]:
         """For each probing code (of the other side) the numbers [first, end) of the codes of `side` that it meets."""
-        low, high = self.spec.reach
-        if side == 0:
-            low, high = None if high is None else -high, None if low is None else -low
-        first, last = asked_codes(probing, "integer", low, high)
+        view = self.spec.edges[0].seen_from(ACROSS[side])
+        first = last = probing
+        if view.band is not None:
+            first, last = asked_codes(probing, view.band.kind, view.band.low, view.band.high, view.band.slack)
+        elif view.drive == "none":
+            return np.zeros(len(probing), np.int64), np.full(len(probing), len(self.codes))
         return np.searchsorted(self.codes, first), np.searchsorted(self.codes, last, "right")
 
 
@@ -153,7 +161,7 @@ def _among(codes: I64, known: I64) -> npt.NDArray[np.bool_]:
 def near(spec: JoinSpec, side: int, stored: Layer | Slice, probing: Slice) -> float:
     """The share of the pairs that the condition's bounds on event time allow; `stored` is of `side`."""
     edge = spec.edges[0]
-    if edge.low is None and edge.high is None:
+    if not edge.bounded or (edge.band is not None and edge.band.on_time):
         return 1.0
     first, second = (stored, probing) if side == 0 else (probing, stored)
     top = 1.0 if edge.high is None else _below(edge.high, first, second)
