@@ -161,26 +161,15 @@ def _by_area(
 
 def _cells(state: State, spread: Spread, got: list[I64], hits: list[I64]) -> Cells:
     """The counts by instance, side and cell."""
-    table = spread.table
-    instance, side_of, cell_of = [], [], []
-    counts: list[list[I64]] = [[], [], []]
+    columns: list[list[I64]] = [[], [], [], [], [], []]
     for side in (0, 1):
-        held, found = spread.held[side], spread.found[side]
-        at = [held.instance * table.cells + spread.cell[side][held.row]]
-        at.append(found.entries.instance * table.cells + spread.cell[found.prober][found.entries.row])
-        where, number = np.unique(np.concatenate(at), return_inverse=True)
-        mine, theirs = number[: len(held.row)], number[len(held.row) :]
-        every = (
-            _sums(mine, got[side], len(where)),
-            _sums(mine, _placed(state, spread, side), len(where)),
-            _sums(theirs, hits[side], len(where)),
-        )
-        some = np.flatnonzero(every[0] + every[1] + every[2])
-        instance.append(where[some] // table.cells)
-        cell_of.append(where[some] % table.cells)
-        side_of.append(np.full(len(some), side))
-        for column, values in zip(counts, every, strict=True):
+        places = spread.places[side]
+        many = len(places.cell)
+        arrived, stored = (_sums(places.held, some, many) for some in (got[side], _placed(state, spread, side)))
+        results = _sums(places.found, hits[side], many)
+        some = np.flatnonzero(arrived + stored + results)
+        every = (places.instance, np.full(many, side), places.cell, arrived, stored, results)
+        for column, values in zip(columns, every, strict=True):
             column.append(values[some])
-    order = np.argsort(np.concatenate(instance), kind="stable")
-    columns = [np.concatenate(some)[order] for some in (instance, side_of, cell_of, *counts)]
-    return Cells(*columns)
+    order = np.argsort(np.concatenate(columns[0]), kind="stable")
+    return Cells(*(np.concatenate(column)[order] for column in columns))

@@ -54,6 +54,9 @@ class Recorded:
     def batches(self) -> int:
         return len(self.kept)
 
+    def codes(self) -> I64:
+        return np.unique(np.concatenate([one.codes for batch in self.kept for side in batch for one in side]))
+
     def arrivals(self, batch: int) -> Arrivals:
         return self.kept[batch]
 
@@ -105,10 +108,9 @@ def _slices(pieces: list[pa.RecordBatch], width: int | None) -> tuple[Slice, ...
     if TIME not in whole.schema.names:
         return (Slice(*np.unique(codes, return_counts=True)),)
     timed = _Timed(codes, np.asarray(whole.column(TIME)))
+    parts: list[_Timed] = [part for _, part in cut(timed, width)]  # type: ignore[arg-type,misc]
     return tuple(
-        Slice(*np.unique(part.codes, return_counts=True), int(part.ages.min()), int(part.ages.max()))
-        for part in (part for _, part in cut(timed, width))  # type: ignore[arg-type]
-        if isinstance(part, _Timed)
+        Slice(*np.unique(part.codes, return_counts=True), int(part.ages.min()), int(part.ages.max())) for part in parts
     )
 
 

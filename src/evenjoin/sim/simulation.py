@@ -131,7 +131,8 @@ class Simulation:
         self.counts: Counts | None = None
         edge, horizons = self.spec.edges[0], [side.horizon for side in self.spec.sides]
         timed = edge.low is not None or edge.high is not None
-        self.state = State(self.spec, (timed or horizons[0] is not None, timed or horizons[1] is not None))
+        layered = timed or horizons[0] is not None, timed or horizons[1] is not None
+        self.state = State(self.spec, layered, scenario.source.codes())
         self.schemas = tuple_schemas(self.spec, 0)
         self._queues = Queues()
         self._now = 0.0

@@ -18,7 +18,7 @@ Not here: which codes a cell has (`cells_of` in placement/place.py), and what is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,15 @@ class Found(NamedTuple):
     prober: int
 
 
+class Places(NamedTuple):
+    """Place p is cell `cell[p]` at `instance[p]`; they ascend. `held` and `found` are the places of the entries."""
+
+    instance: I64
+    cell: I64
+    held: I64
+    found: I64
+
+
 @dataclass(frozen=True)
 class Spread:
     """Where a table of two sides sends, stores and asks.
@@ -75,6 +84,18 @@ class Spread:
     held: tuple[Entries, Entries]
     asked: tuple[Entries, Entries]
     found: tuple[Found, Found]
+
+    @cached_property
+    def places(self) -> tuple[Places, Places]:
+        """By side, the cells that each instance has, and which of them each entry belongs to."""
+        return self._places(0), self._places(1)
+
+    def _places(self, side: int) -> Places:
+        held, (found, prober), cells = self.held[side], self.found[side], self.table.cells
+        mine = held.instance * cells + self.cell[side][held.row]
+        theirs = found.instance * cells + self.cell[prober][found.row]
+        where, number = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
+        return Places(where // cells, where % cells, number[: len(mine)], number[len(mine) :])
 
 
 def divided(totals: I64, low: F64, high: F64, start: F64) -> I64:

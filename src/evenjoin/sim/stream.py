@@ -62,6 +62,10 @@ class Source(Protocol):
     @property
     def batches(self) -> int: ...
 
+    def codes(self) -> I64:
+        """The codes that are known to come, ascending; others may come too."""
+        ...
+
     def arrivals(self, batch: int) -> Arrivals: ...
 
 
