@@ -39,6 +39,7 @@ LAYERS = [
     "testing",
     "console",
     "bench",
+    "sim",
     "cli",
 ]
 """Lowest first: a file may import what is in its own layer or in one that stands earlier in this list."""

@@ -18,6 +18,7 @@ from evenjoin.cli.compare import compare
 from evenjoin.cli.demo import demo
 from evenjoin.cli.inspect import inspect
 from evenjoin.cli.repair import repair
+from evenjoin.cli.simulate import simulate
 from evenjoin.console import visible
 from evenjoin.errors import CheckpointError, EvenJoinError
 
@@ -65,3 +66,4 @@ evenjoin.add_command(compare)
 evenjoin.add_command(demo)
 evenjoin.add_command(inspect)
 evenjoin.add_command(repair)
+evenjoin.add_command(simulate)

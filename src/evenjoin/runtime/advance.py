@@ -61,9 +61,7 @@ def advance(
     )  # fmt: skip
     if settings.max_ahead is not None:
         mark = replace(mark, jump=jumped(before.watermark.jump, intake))
-    stored = Manifest(work.runs)
-    for receipt in receipts:
-        stored = stored.changed(receipt.merged, receipt.sealed)
+    stored = Manifest(work.runs).changed_by((receipt.merged, receipt.sealed) for receipt in receipts)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
     same: Literal["same", "another"] = "same" if before.table == work.table.name else "another"
     ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
@@ -105,9 +103,7 @@ def migrated(
     `asked` is what the user asks for now. If it differs from what the last commit was asked for, then that is the
     reason for the migration, whatever the last verdict said.
     """
-    manifest = Manifest(work.runs)
-    for donor in donors:
-        manifest = manifest.changed(donor.gone, donor.come)
+    manifest = Manifest(work.runs).changed_by((donor.gone, donor.come) for donor in donors)
     event = Migration(
         work.batch,
         source=work.table.title,

@@ -18,9 +18,19 @@ Place = tuple[int, int]
 """(instance, store): what one instance keeps of one store of its program. Store s holds the tuples of side s."""
 
 
+Change = tuple[Mapping[Place, Iterable[Run]], Mapping[Place, Iterable[Run]]]
+"""(gone, come): by place, the runs that leave it and those that come to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """Runs by place; `stores` are the stores of which there are any."""
+
     runs: Mapping[Place, tuple[Run, ...]] = field(default_factory=dict)
+    stores: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stores", frozenset(store for _, store in self.runs))
 
     def of(self, instance: int, store: int) -> tuple[Run, ...]:
         return self.runs.get((instance, store), ())
@@ -40,17 +50,22 @@ class Manifest:
 
     def bytes(self, instance: int) -> int:
         """Bytes of all runs that an instance holds, dead tuples of masked runs included."""
-        return sum(run.bytes for (owner, _), runs in self.runs.items() if owner == instance for run in runs)
+        return sum(run.bytes for store in self.stores for run in self.of(instance, store))
+
+    def changed_by(self, changes: Iterable[Change]) -> Manifest:
+        """The manifest after several changes, each given as (gone, come). O(runs), however many changes there are."""
+        runs = dict(self.runs)
+        for gone, come in changes:
+            for place in sorted({*gone, *come}):
+                leaving = set(gone.get(place, ()))
+                kept = (run for run in runs.get(place, ()) if run not in leaving)
+                runs[place] = (*kept, *come.get(place, ()))
+        return Manifest({place: some for place, some in runs.items() if some})
 
     def changed(self, gone: Mapping[Place, Iterable[Run]], come: Mapping[Place, Iterable[Run]]) -> Manifest:
         """The manifest without the runs that are gone and with those that have come, by place. A place without runs is
         not named: its store may not exist in the program that goes on."""
-        runs = dict(self.runs)
-        for place in sorted({*gone, *come}):
-            leaving = set(gone.get(place, ()))
-            kept = (run for run in runs.get(place, ()) if run not in leaving)
-            runs[place] = (*kept, *come.get(place, ()))
-        return Manifest({place: some for place, some in runs.items() if some})
+        return self.changed_by([(gone, come)])
 
     def expired(self, horizons: tuple[int | None, ...], watermark: int | None) -> tuple[Manifest, int]:
         """The manifest without expired runs, and how many live tuples those had.

@@ -1,0 +1,75 @@
+"""The least imbalance that a planner can reach where something cannot be divided: the floor, by its own measure.
+
+    the heaviest unit alone on one instance, everything else spread evenly over all others     ->  imbalance
+
+A unit is what the planner moves whole: a key (FastJoin, Readj) or a partition (LS-Stream). D-JB splits keys and has no
+floor, and neither have grids and areas. The measure is the strategy's own `imbalance`, asked of such a table.
+
+Guarantee: a table whose heaviest unit is not divided is hardly better than the floor. Not guaranteed: that the floor
+can be reached; and the heaviest unit is sought among those that the report names, by work and by stored x probing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenjoin.kernels.hashing import I64
+from evenjoin.load.items import F64, Items, items_of
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.topology import Biclique
+from evenjoin.strategies.base import Strategy, halves
+
+WHOLE_UNITS = {"fastjoin": "keys", "readj": "keys", "lsstream": "partitions"}
+"""What each planner that divides nothing moves, by the name in front of its settings."""
+
+
+def floor_of(strategy: Strategy, report: LoadReport, table: RoutingTable) -> float | None:
+    """The floor under the load of a report; None where everything can be divided."""
+    units = WHOLE_UNITS.get(strategy.origin.partition("(")[0])
+    if units is None or table.instances < 2 * table.groups:
+        return None
+    items = items_of(report, table)
+    stored, arrived, results = _units(items, units)
+    found = [
+        strategy.imbalance(*_alone(table, stored, arrived, results, unit))
+        for unit in _heaviest(stored, arrived, results)
+    ]
+    return round(max(found), 4) if found else None
+
+
+def _units(items: Items, units: str) -> tuple[F64, F64, F64]:
+    """[sides, units] The counts of what moves whole."""
+    counts = items.stored, items.arrived, items.results
+    if units == "keys":
+        return counts
+    buckets = int(items.bucket.max(initial=-1)) + 1
+    stored, arrived, results = (
+        np.stack([np.bincount(items.bucket, row, buckets) for row in some]).astype(np.float64) for some in counts
+    )
+    return stored, arrived, results
+
+
+def _heaviest(stored: F64, arrived: F64, results: F64) -> list[int]:
+    """The candidates for the unit that sets the floor."""
+    asking = arrived.sum(axis=0) - arrived
+    ranked = [*(stored * asking), stored.sum(axis=0) + arrived.sum(axis=0) + results.sum(axis=0)]
+    return sorted({int(np.argmax(weights)) for weights in ranked if weights.any()})
+
+
+def _alone(table: RoutingTable, stored: F64, arrived: F64, results: F64, unit: int) -> tuple[Items, RoutingTable]:
+    """One unit on the first instance of each side and the same share of all others on every other one."""
+    hosts = halves(table.instances, table.groups, table.layout)
+    parts = min(map(len, hosts))
+    units = tuple(
+        Region(Buckets((part,)), Biclique(tuple((group[part * len(group) // parts],) for group in hosts)))
+        for part in range(parts)
+    )
+    even = RoutingTable(0, table.instances, table.groups, parts, units, table.origin, layout=table.layout)
+    number: I64 = np.arange(parts)
+
+    def spread(counts: F64) -> F64:
+        rest = (counts.sum(axis=1) - counts[:, unit]) / (parts - 1)
+        return np.where(number[None, :] == 0, counts[:, unit][:, None], rest[:, None])
+
+    return Items(number * 0, number < 0, number, spread(stored), spread(arrived), spread(results)), even.stating(table)

@@ -1,0 +1,273 @@
+"""The loop: batch after batch under virtual time, with the engine's own decisions.
+
+    arrivals -> counts -> cost -> receipts -> advance -> the commit, and the table of the next batch
+    a new table -> what is stored is divided anew -> migrated -> the same commit
+
+`advance` and `migrated` are the driver's (runtime/advance.py): watermark, expiry, load report, monitor, planner, check,
+guards and commit are production code, on a real JoinSpec, Settings, Program and RoutingTable. Virtual are only the
+tuples (state.py), who saw them (counting.py), the receipts (receipts.py) and the time (cost.py, cluster.py).
+
+Guarantee: the same scenario gives the same lines, but for the planner's time, which is measured.
+Not guaranteed: that a real run takes the same decisions where keys are split or tuples are copied: there the counts of
+an instance are expectations. The books, files and crashes of a real batch do not exist here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from evenjoin.commit.log import Commit
+from evenjoin.errors import SpecError
+from evenjoin.events import Migration
+from evenjoin.instance.program import store_schemas
+from evenjoin.instance.programs import program_of
+from evenjoin.instance.work import Work, sub_window_widths
+from evenjoin.load.djb import records
+from evenjoin.load.items import items_of
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.check import check
+from evenjoin.placement.pieces import moved_volume
+from evenjoin.placement.place import cells_of
+from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.runtime.advance import Clocks, advance, migrated
+from evenjoin.runtime.dispatch import stated
+from evenjoin.runtime.settings import Asked, Guards, Settings, read_settings
+from evenjoin.sim.cluster import Cluster
+from evenjoin.sim.cost import MEASURED, Profile
+from evenjoin.sim.counting import Counts, count
+from evenjoin.sim.queueing import Latency, Queues
+from evenjoin.sim.receipts import Times, layers_named, moved, receipts_of
+from evenjoin.sim.spread import Spread, spread_of
+from evenjoin.sim.state import State
+from evenjoin.sim.stream import Arrivals, Source, Stream
+from evenjoin.spec import JoinSpec
+from evenjoin.state.manifest import Manifest
+from evenjoin.state.tuples import tuple_schemas
+from evenjoin.strategies.base import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that a simulation depends on.
+
+    source       what arrives
+    strategy     as `evenjoin.join` takes it
+    cluster      None: equal nodes of four cores, one core an instance
+    trigger_ms   a batch starts at most so often
+    """
+
+    source: Source = field(default_factory=Stream)
+    strategy: str | Strategy = "fastjoin"
+    instances: int = 8
+    layout: Layout = "shared"
+    guards: Guards = field(default_factory=Guards)
+    profile: Profile = MEASURED
+    cluster: Cluster | None = None
+    trigger_ms: float = 1000.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One batch of a simulation.
+
+    imbalance, threshold   by the strategy's own measure; `within`: whether the one is at most the other
+    verdict                the monitor's sentence
+    moved                  stored tuples that migrated before the batch
+    planner_ms             measured; None if no table was offered
+    regions, records       the size of the table, and how many keys have a region of their own
+    busy_max, busy_mean    of the instances, in milliseconds
+    latency, latency_p99   in milliseconds: of a tuple where each instance is a queue
+    throughput             tuples a second that leave the queues
+    """
+
+    batch: int
+    instances: int
+    alive: int
+    imbalance: float | None
+    threshold: float | None
+    within: bool | None
+    verdict: str
+    moved: int
+    planner_ms: float | None
+    regions: int
+    records: int
+    busy_max: float
+    busy_mean: float
+    batch_ms: float
+    latency_ms: float
+    latency_p99_ms: float
+    throughput: float
+    results: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def simulate(scenario: Scenario) -> Iterator[Line]:
+    """The lines of a scenario, one a batch."""
+    simulation = Simulation(scenario)
+    for _ in range(scenario.source.batches):
+        yield simulation.step()
+
+
+class Simulation:
+    """A simulated join that is stepped batch by batch. `last` is the last commit, `met` the table that its batch met,
+    `counts` what was counted in it, and `table` that of the next batch."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, self.spec = scenario, scenario.source.spec
+        self.settings = settings_of(self.spec, scenario)
+        strategy, instances = self.settings.strategy, self.settings.instances
+        self.table = check(stated(self.spec, strategy.initial(instances, 2, self.settings.layout)))
+        self.met = self.table
+        self.last: Commit | None = None
+        self.counts: Counts | None = None
+        edge, horizons = self.spec.edges[0], [side.horizon for side in self.spec.sides]
+        timed = edge.low is not None or edge.high is not None
+        layered = timed or horizons[0] is not None, timed or horizons[1] is not None
+        self.state = State(self.spec, layered, scenario.source.codes())
+        self.schemas = tuple_schemas(self.spec, 0)
+        self._queues = Queues()
+        self._now = 0.0
+
+    @property
+    def batch(self) -> int:
+        """The number of the next batch."""
+        return 0 if self.last is None else self.last.batch + 1
+
+    @property
+    def report(self) -> LoadReport:
+        """The load report of the last batch."""
+        if self.last is None or self.last.report is None:
+            raise SpecError("no batch was simulated yet")
+        return self.last.report
+
+    def step(self) -> Line:
+        """Run the next batch."""
+        arrivals, table = self.scenario.source.arrivals(self.batch), self.table
+        manifest, migration = self._migrated()
+        self.met = table
+        spread, work = spread_of(table), self._work(table, manifest)
+        counts = self.counts = count(self.state, spread, arrivals, self.batch)
+        busy = self._busy(counts, table.instances)
+        rows = sum(one.tuples for slices in arrivals for one in slices)
+        cluster = self._cluster(table.instances)
+        batch_ms = self.scenario.profile.batch_ms(busy, rows, cluster)
+        if migration is not None:
+            batch_ms += migration.pause_ms
+        latency = self._queues.interval(counts, busy, max(self.scenario.trigger_ms, 1e-9))
+        self._now += max(batch_ms, self.scenario.trigger_ms) / 1000
+        commit, self.table = self._advanced(work, spread, counts, arrivals, busy, migration)
+        self.last = replace(commit, duration_ms=batch_ms)
+        return self._line(table, busy, batch_ms, latency)
+
+    def _advanced(
+        self, work: Work, spread: Spread, counts: Counts, arrivals: Arrivals, busy: np.ndarray,
+        migration: Migration | None,
+    ) -> tuple[Commit, RoutingTable]:  # fmt: skip
+        """What the engine makes of the batch; and the state without what has expired."""
+        profile = self.scenario.profile
+        receive = np.minimum(profile.taken * counts.messages.sum(axis=0), busy)
+        receipts = receipts_of(work, self.state, spread, counts, arrivals, Times(busy, receive, profile.place_us))
+        clocks = Clocks(self._now, 0.0, time.perf_counter)
+        commit, after = advance(self.last, work, migration, receipts, self.settings, clocks)
+        if any(width is not None for width in work.sub_windows):
+            for side, kept in enumerate(layers_named(list(commit.manifest.runs.items()))):
+                self.state.drop(side, kept)
+        return commit, after
+
+    def _migrated(self) -> tuple[Manifest, Migration | None]:
+        """The manifest that the batch starts from, after a migration if the last commit named another table."""
+        last, new = self.last, self.table
+        if last is None or last.table == new.name:
+            return last.manifest if last is not None else Manifest(), None
+        old, codes = self.met, self.state.codes
+        totals = [self.state.total(side) for side in (0, 1)]
+        some = [np.flatnonzero(total) for total in totals]
+        points = tuple((codes[at], total[at].astype(np.float64)) for at, total in zip(some, totals, strict=True))
+        tuples = round(moved_volume(old, new, points))
+        spread = spread_of(new)
+        self.state.lay(spread, cells_of(new, codes))
+        pause = self.scenario.profile.moved * tuples / self._cluster(new.instances).size
+        donors = moved(self._work(old, last.manifest), self.state, spread, tuples, pause)
+        return migrated(last, self._work(old, last.manifest), new, donors, round(pause, 3), self.settings.asked)
+
+    def _busy(self, counts: Counts, instances: int) -> np.ndarray:
+        """[instances] How long each instance is busy on its node, reading its state again if the node was lost."""
+        cluster, profile = self._cluster(instances), self.scenario.profile
+        again = profile.recovered * counts.before.sum(axis=0) * cluster.recovering(instances, self.batch)
+        out: np.ndarray = (profile.busy_ms(counts) + again) / cluster.speed_of(instances, self.batch)
+        return out
+
+    def _cluster(self, instances: int) -> Cluster:
+        return self.scenario.cluster or Cluster.of(instances)
+
+    def _work(self, table: RoutingTable, manifest: Manifest) -> Work:
+        settings, program = self.settings, program_of(self.spec, table.program)
+        tracked = max(settings.strategy.tracked, settings.track)
+        return Work(
+            spec=self.spec,
+            program=program,
+            schemas=store_schemas(self.spec, program, self.schemas),
+            batch=self.batch,
+            start=0,
+            trial=1,
+            seed=self.scenario.seed,
+            table=table,
+            masks={},
+            runs=manifest.runs,
+            sub_windows=sub_window_widths(self.spec, program, settings.sub_window),
+            merge_budget=settings.merge_budget,
+            pair_limit=settings.pair_limit,
+            tracked=tracked,
+            sampling="codes" if tracked else "none",
+        )
+
+    def _line(self, table: RoutingTable, busy: np.ndarray, batch_ms: float, latency: Latency) -> Line:
+        commit, strategy, report = self.last, self.settings.strategy, self.report
+        assert commit is not None
+        assert commit.verdict is not None
+        verdict, threshold = commit.verdict, strategy.threshold
+        imbalance = verdict.imbalance
+        if imbalance is None:
+            imbalance = round(strategy.imbalance(items_of(report, table), table), 4)
+        bounded = np.isfinite(threshold)
+        return Line(
+            commit.batch,
+            table.instances,
+            sum(int(layer.tuples) for layers in self.state.layers for layer in layers),
+            imbalance,
+            threshold if bounded else None,
+            bool(imbalance <= threshold) if bounded else None,
+            verdict.sentence,
+            commit.migration.tuples if commit.migration else 0,
+            verdict.planner_ms,
+            len(table.regions),
+            len(records(table)),
+            round(float(busy.max()), 3),
+            round(float(busy.mean()), 3),
+            round(batch_ms, 3),
+            round(latency.mean_ms, 3),
+            round(latency.p99_ms, 3),
+            round(latency.throughput, 1),
+            report.matches,
+        )
+
+
+def settings_of(spec: JoinSpec, scenario: Scenario) -> Settings:
+    """The settings as the driver reads them. That state grows without end is what is simulated: no warning of it."""
+    if len(spec.sides) != 2:
+        raise SpecError(f"the simulator knows two sides, not {len(spec.sides)}")
+    asked = Asked(
+        strategy=scenario.strategy, instances=scenario.instances, layout=scenario.layout, guards=scenario.guards
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_settings(spec, asked)
