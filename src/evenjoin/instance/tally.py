@@ -173,8 +173,8 @@ def heavy_keys(
     found = _candidates(tally, most)
     codes = np.union1d(np.array(list(found), np.int64), np.array(asked, np.int64))
     counts = _counted(tally, codes)
-    candidate = np.isin(codes, np.array(list(found), np.int64))
-    weight = np.where(candidate, counts.weight, -1.0)
+    candidate = np.isin(codes, np.array(list(found), np.int64)) & counts.present  # a masked run may name dead ones
+    weight = np.where(candidate, counts.weight(tally), -1.0)
     top = np.sort(np.lexsort((codes, -weight))[: min(most, int(candidate.sum()))])
     if names == "named":
         labels = _names(tally.spec, [found[code] for code in codes[top].tolist()])
@@ -224,12 +224,13 @@ class _Counts(NamedTuple):
     results: I64
     aging: list[tuple[int, int, I64]]
 
-    @property
-    def weight(self) -> npt.NDArray[np.float64]:
-        """[n] The larger of a code's part of the work and of what is stored."""
-        work = (self.arrived + self.probed + self.results).sum(axis=0)
-        stored = self.stored.sum(axis=0)
-        out: npt.NDArray[np.float64] = np.maximum(work / max(work.sum(), 1), stored / max(stored.sum(), 1))
+    def weight(self, tally: Tally) -> npt.NDArray[np.float64]:
+        """[n] The larger of a code's part of all work and of all that is stored."""
+        work, stored = (self.arrived + self.probed + self.results).sum(axis=0), self.stored.sum(axis=0)
+        tuples = sum(len(run.tuples) for runs in tally.new for run in runs) + sum(map(len, tally.probing))
+        pairs = sum(int(of_each.sum()) for side in range(len(tally.new)) for _, of_each in _found_in(tally, side))
+        held = sum(int(run.cells.sum()) for side in range(len(tally.new)) for run in tally.kept(side))
+        out: npt.NDArray[np.float64] = np.maximum(work / max(tuples + pairs, 1), stored / max(held, 1))
         return out
 
     @property
