@@ -39,13 +39,16 @@ def floor_of(strategy: Strategy, report: LoadReport, table: RoutingTable) -> flo
 
 
 def _units(items: Items, units: str) -> tuple[F64, F64, F64]:
-    """[sides, units] The counts of what moves whole."""
-    counts = items.stored, items.arrived, items.results
+    """[sides, units] The counts of what moves whole, after those of what does not: unit 0 is the remainders of
+    buckets where keys move."""
     if units == "keys":
-        return counts
-    buckets = int(items.bucket.max(initial=-1)) + 1
+        own: I64 = np.where(items.is_key, np.cumsum(items.is_key), 0)  # all remainders are one unit, no candidate
+    else:
+        own = items.bucket + 1
+    many = int(own.max(initial=0)) + 1
     stored, arrived, results = (
-        np.stack([np.bincount(items.bucket, row, buckets) for row in some]).astype(np.float64) for some in counts
+        np.stack([np.bincount(own, row, many) for row in counts]).astype(np.float64)
+        for counts in (items.stored, items.arrived, items.results)
     )
     return stored, arrived, results
 
@@ -54,11 +57,11 @@ def _heaviest(stored: F64, arrived: F64, results: F64) -> list[int]:
     """The candidates for the unit that sets the floor."""
     asking = arrived.sum(axis=0) - arrived
     ranked = [*(stored * asking), stored.sum(axis=0) + arrived.sum(axis=0) + results.sum(axis=0)]
-    return sorted({int(np.argmax(weights)) for weights in ranked if weights.any()})
+    return sorted({1 + int(np.argmax(weights[1:])) for weights in ranked if weights[1:].any()})
 
 
 def _alone(table: RoutingTable, stored: F64, arrived: F64, results: F64, unit: int) -> tuple[Items, RoutingTable]:
-    """One unit on the first instance of each side and the same share of all others on every other one."""
+    """One unit on the first instance of each side, and everything else as even as that allows."""
     hosts = halves(table.instances, table.groups, table.layout)
     parts = min(map(len, hosts))
     units = tuple(
@@ -69,7 +72,9 @@ def _alone(table: RoutingTable, stored: F64, arrived: F64, results: F64, unit: i
     number: I64 = np.arange(parts)
 
     def spread(counts: F64) -> F64:
-        rest = (counts.sum(axis=1) - counts[:, unit]) / (parts - 1)
-        return np.where(number[None, :] == 0, counts[:, unit][:, None], rest[:, None])
+        total = counts.sum(axis=1)
+        first = np.maximum(counts[:, unit], total / parts)  # a light unit shares its instance with others
+        out: F64 = np.where(number[None, :] == 0, first[:, None], ((total - first) / (parts - 1))[:, None])
+        return out
 
     return Items(number * 0, number < 0, number, spread(stored), spread(arrived), spread(results)), even.stating(table)

@@ -1,0 +1,63 @@
+"""``evenjoin simulate``: tables for people, lines for programs, and refusals before anything runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from evenjoin.cli.app import evenjoin
+
+SMALL = ["--keys", "300", "--rows", "2000", "--batches", "4"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(evenjoin, ["simulate", *SMALL, *arguments])
+
+
+def test_one_line_a_batch_and_one_a_seed(tmp_path):
+    """Also as JSON lines, of every seed."""
+    out = tmp_path / "lines.jsonl"
+    found = call("--strategy", "fastjoin", "--instances", "4", "--seeds", "2", "--json", str(out))
+    assert found.exit_code == 0, found.output
+    assert "fastjoin on 4 instances (shared), 300 keys, 2,000 : 2,000 rows a batch, zipf 0.8" in found.output
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(line["seed"], line["batch"]) for line in lines] == [(s, b) for s in (1, 2) for b in range(4)]
+
+
+def test_a_sweep_has_a_table_for_each_planner_and_mode(tmp_path):
+    """With the share of batches within the threshold, rebalances, tuples moved and the floor."""
+    out = tmp_path / "sweep.jsonl"
+    found = call("--sweep", "--strategy", "fastjoin,lsstream(alpha=0.9)", "--instances", "2,4", "--zipf", "0.5,1",
+                 "--mode", "stationary", "--seeds", "2", "--json", str(out))  # fmt: skip
+    assert found.exit_code == 0, found.output
+    for word in ("fastjoin, stationary, 2 seeds from 1", "lsstream", "within", "rebalances", "moved", "floor"):
+        assert word in found.output
+    points = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(point["instances"], point["zipf"]) for point in points] == [(2, 0.5), (2, 1.0), (4, 0.5), (4, 1.0)] * 2
+
+
+def test_sides_of_their_own_rates_bands_and_windows():
+    """All options of a stream reach it."""
+    found = call("--strategy", "adsp(task_capacity=5000)", "--band", "2", "--rows", "3000,100", "--window", "1",
+                 "--profile", "papers", "--nodes", "2", "--cores", "2", "--instances", "4")  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert "3,000 : 100 rows a batch" in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--strategy", "fastest"], "unknown strategy 'fastest'"),
+        (["--strategy", "hash", "--band", "2"], "brings only equal keys together"),
+        (["--mode", "odd"], "use stationary, drifting, growing"),
+        (["--zipf", "much"], "numbers with commas"),
+        (["--rows", "-1"], "rows"),
+    ],
+)
+def test_what_cannot_run_is_refused(arguments, said):
+    """With a sentence, before anything runs."""
+    found = call(*arguments)
+    assert found.exit_code in (1, 2)
+    assert said in " ".join(found.output.split())

@@ -1,0 +1,94 @@
+"""Lines, outcomes, floors and sweeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evenjoin import Guards
+from evenjoin.errors import SpecError
+from evenjoin.sim import Scenario, Simulation, Stream, simulate
+from evenjoin.sim.sweep import outcome, points, run, seeded, sweep
+
+SMALL = Stream(keys=500, rows=(3000, 3000), batches=5)
+
+
+def timeless(lines):
+    return [replace(line, planner_ms=None) for line in lines]
+
+
+def test_the_same_scenario_gives_the_same_lines():
+    """But for the planner's time, which is measured."""
+    scenario = Scenario(replace(SMALL, zipf=(1.1, 1.1), mode="drifting", every=2), "djb", 6, guards=Guards(min_work=0))
+    assert timeless(simulate(scenario)) == timeless(simulate(scenario))
+    assert timeless(simulate(scenario)) != timeless(simulate(seeded(scenario, 2)))
+
+
+def test_a_line_tells_what_happened():
+    """As a value and as JSON."""
+    lines = list(simulate(Scenario(replace(SMALL, zipf=(0.9, 0.9)), "fastjoin", 6, guards=Guards(min_work=0))))
+    assert [line.batch for line in lines] == [0, 1, 2, 3, 4]
+    assert lines[1].verdict == "rebalance"
+    assert lines[2].moved > 0
+    assert lines[2].records > 0
+    assert json.loads(lines[2].to_json())["moved"] == lines[2].moved
+    assert lines[-1].alive == pytest.approx(30_000, rel=0.05)
+
+
+def test_a_static_strategy_has_an_imbalance_but_no_threshold():
+    """Its own measure: the busiest over the mean."""
+    line = list(simulate(Scenario(SMALL, "hash", 4)))[-1]
+    assert (line.threshold, line.within) == (None, None)
+    assert line.imbalance > 1
+
+
+@pytest.mark.parametrize("strategy", ["fastjoin", "readj", "lsstream"])
+def test_a_key_that_cannot_be_divided_sets_a_floor(strategy):
+    """One key with most of the tuples: nobody comes below it; D-JB splits it and has none."""
+    scenario = Scenario(replace(SMALL, zipf=(2.5, 2.5)), strategy, 8, guards=Guards(min_work=0))
+    lines, found = run(scenario)
+    assert found.floor > lines[-1].threshold
+    assert found.last >= found.floor * 0.95
+    assert run(replace(scenario, strategy="djb"))[1].floor is None
+
+
+def test_where_keys_are_alike_the_floor_is_low():
+    """Below the threshold, so that the planner has no excuse."""
+    assert run(Scenario(replace(SMALL, zipf=(0.0, 0.0)), "fastjoin", 4))[1].floor < 1.5
+
+
+def test_a_sweep_runs_every_point_on_every_seed():
+    """And gives one summary a point, in order."""
+    base = Scenario(replace(SMALL, batches=4))
+    scenarios = points(base, ["hash", "fastjoin"], [2, 4], [0.5], ["stationary"])
+    ticks = []
+    found = list(sweep(scenarios, (1, 2), done=lambda: ticks.append(1)))
+    assert [(one.strategy, one.instances, one.seeds) for one in found] == [
+        ("hash", 2, 2), ("hash", 4, 2), ("fastjoin", 2, 2), ("fastjoin", 4, 2),
+    ]  # fmt: skip
+    assert len(ticks) == 8
+    alone = [outcome(list(simulate(seeded(scenarios[3], seed)))) for seed in (1, 2)]
+    assert found[3].rebalances == sum(one.rebalances for one in alone) / 2
+    assert found[3].within == sum(one.within for one in alone) / 2
+
+
+def test_growth_changes_the_number_of_tasks():
+    """Square has more tasks as volumes grow, and what it copies is counted as moved."""
+    stream = replace(SMALL, mode="growing", growth=1.5, batches=6)
+    lines = list(simulate(Scenario(stream, "square(task_capacity=4000)", 4)))
+    assert lines[-1].instances > 4
+    assert sum(line.moved for line in lines) > 0
+
+
+def test_windows_keep_the_state_bounded():
+    """Two batches back, and the one that just came."""
+    lines = list(simulate(Scenario(replace(SMALL, window=1, batches=6), "lsstream", 4)))
+    assert lines[-1].alive < 2.2 * 6000
+
+
+def test_three_sides_are_refused():
+    """And so is a strategy that makes cubes."""
+    with pytest.raises(SpecError, match="no batch was simulated"):
+        _ = Simulation(Scenario(SMALL)).report
