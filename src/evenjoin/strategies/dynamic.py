@@ -56,7 +56,7 @@ class Dynamic(Sized):
         if made == grid:
             return table
         region = replace(table.regions[0], topology=made)
-        return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,))
+        return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,), follows=None)
 
 
 def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int, least: int = 1) -> Grid:
