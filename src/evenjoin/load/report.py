@@ -99,6 +99,7 @@ class LoadReport:
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
     samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
+    sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     """
 
     batch: int
@@ -111,6 +112,7 @@ class LoadReport:
     hash_us: float = 0.0
     transfer_us: float = 0.0
     samples: tuple[Sample, ...] = ()
+    sizes: tuple[float, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -139,6 +141,7 @@ class LoadReport:
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
                 "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
+                "sizes": tuple(data.get("sizes", ())),
             }
         )
 
@@ -151,13 +154,23 @@ def report_of(
     it that has not expired (`expired` tuples have). `last` is the report of the batch before. `packs` names the stores
     of packs."""
     report = fold(receipts, stored, len(receipts[0].stored), last)
-    report = replace(stored_under(report, kept), expired=expired)
+    report = replace(stored_under(report, kept), expired=expired, sizes=_sizes(kept, len(receipts[0].stored)))
     if packs:
         report = replace(
             report,
             instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
         )
     return sampled(report, receipts, last)
+
+
+def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
+    """Per side the bytes of a stored tuple."""
+    total = [[0, 0] for _ in range(sides)]
+    for _, store, run in kept:
+        if store < sides:
+            total[store][0] += run.bytes
+            total[store][1] += run.rows
+    return tuple(round(size / rows, 1) if rows else 1.0 for size, rows in total)
 
 
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:

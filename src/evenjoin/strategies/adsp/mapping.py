@@ -14,8 +14,8 @@ new area to the old one with which it has most in common, compares that with eve
 
 Instances are numbered from 0 without gaps. Where tasks become fewer, any of the old ones may be kept. Those whose
 number is too large get one that is free, and the table says so (`RoutingTable.follows`): a new number in the manifest
-copies nothing. From 4 x 4 to 4 x 3 with 100 tuples a side only the tuples of the column that goes are copied, 25 to each
-of the four rows.
+copies nothing. From 4 x 4 to 4 x 3 with 100 tuples a side only the tuples of the column that goes are copied, 25 to
+each of the four rows.
 Not here: which areas and schemes there are (areas.py, cells.py), and the migration, which is `diff` of the tables.
 """
 
@@ -69,6 +69,14 @@ def mapped(lam: F64) -> list[int]:
         if free[one] and before[other] < 0:
             before[other], free[one] = one, False
     return [int(i) for i in before]
+
+
+def numbered(before: Sequence[int]) -> list[int]:
+    """The instance for each new cell that goes on from the old instance `before[cell]`: the same number, if there are
+    as many new ones, else a number that is free."""
+    instance = [number if number < len(before) else -1 for number in before]
+    free = iter(sorted(set(range(len(before))) - set(instance)))
+    return [number if number >= 0 else next(free) for number in instance]
 
 
 def aligned(old: Division, shares: Sequence[float]) -> Division:
@@ -174,11 +182,8 @@ def _table(
 
 
 def _numbered(old: RoutingTable, table: RoutingTable, before: Sequence[int]) -> RoutingTable:
-    """The table with its cells numbered such that each goes on from the old instance `before[cell]`. A cell has that
-    one's number if there is such a number, else one that is free."""
-    instance = [number if number < len(before) else -1 for number in before]
-    free = iter(sorted(set(range(len(before))) - set(instance)))
-    instance = [number if number >= 0 else next(free) for number in instance]
+    """The table with its cells numbered such that each goes on from the old instance `before[cell]`."""
+    instance = numbered(before)
     made = _renumbered(table, instance)
     if all(number < len(before) for number in before):
         return made

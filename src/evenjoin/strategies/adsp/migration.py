@@ -4,8 +4,8 @@
     d_kl = h_kl - s_kl      what it no longer needs (17)
 
 where h_kl is what the old task stored whose state the new one goes on with. Targets of copies are numbered as in the
-new table; sources, and who discards, as in the old one. The paper copies from the first row (column) of the old scheme. Any
-task of a row has the same tuples of it; here the source is the lowest number, as in the engine.
+new table; sources, and who discards, as in the old one. The paper copies from the first row (column) of the old scheme.
+Any task of a row has the same tuples of it; here the source is the lowest number, as in the engine.
 
 A piece is a range of codes (all of them, in one grid) and a range [begin, end) of `u`, in parts of 2^32. Steps 1 and 3
 of Alg. 5, about irregular lines, need no case here: a varietal grid says where its adjustive line stores.

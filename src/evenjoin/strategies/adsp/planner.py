@@ -18,13 +18,14 @@ from functools import partial
 from math import ceil
 
 from evenjoin.load.adsp import Matrix, matrix_of
-from evenjoin.load.items import Items
+from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.pieces import Points, moved_volume
+from evenjoin.placement.pieces import Points, moved_volume, stored_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
 from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.adsp.areas import partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
+from evenjoin.strategies.adsp.exact import filled, fullest, varietal
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.base import register, require
 from evenjoin.strategies.sized import Sized, volumes
@@ -47,8 +48,17 @@ class Adsp(Sized):
         grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
         return grid or Sized.may_shrink(self, table)
 
+    def needed(self, items: Items, table: RoutingTable, load: F64) -> float:
+        """One grid is compared with the best grid of so many tasks, both as forecasts; areas with tasks that all store
+        the same."""
+        if table.ranged or not items.alive:
+            return Sized.needed(self, items, table, load)
+        points = self.points(items)
+        best = fullest(varietal(table.instances, *volumes(points)), *volumes(points))
+        return float(stored_volume(table, points).sum(axis=0).max()) / best
+
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        points = items.alive
+        points = self.points(items)
         if not points:
             return None
 
@@ -58,7 +68,8 @@ class Adsp(Sized):
 
         offers = self.made_for(offer, points)
         fewest = min(map(_tasks, offers))
-        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
+        some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) == fewest]
+        tables = [fitted(table, offer, points) for offer in some]
         return min(tables, key=lambda made: moved_volume(table, made, points))
 
     def _offers(self, table: RoutingTable, points: Points, capacity: float) -> list[list[Area]]:
