@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isqrt
+from math import isqrt, sqrt
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ from evenjoin.strategies.base import require
 EVEN = 1.25
 """When no more tasks can be had, a plan is called for only if the fullest task is above this many times what it has to
 store."""
+CHANCE = 3.0
+"""Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
 HALVINGS = 6
 """Steps of the binary search for a capacity. Each step makes a scheme."""
 LIMITS = (1, 256)
@@ -145,8 +147,13 @@ class Sized:
         return max(over, under, self.too_few(table))
 
     def needed(self, items: Items, table: RoutingTable, load: F64) -> float:
-        """What the fullest task stores, over what it would have to store in the best known scheme of so many tasks."""
-        return float(load.max() / load.mean())
+        """What the fullest task stores, over what it would have to store in the best known scheme of so many tasks.
+
+        A task that should store n tuples stores sqrt(n) more or less by chance; of CHANCE times that nothing follows.
+        """
+        fullest = float(load.max())
+        chance = CHANCE * sqrt(fullest * max(self._sizes(items)))
+        return max(fullest - chance, 0.0) / float(load.mean())
 
     def too_few(self, table: RoutingTable) -> float:
         """Above 1 if there are fewer tasks than `least`, else 0."""
