@@ -121,6 +121,7 @@ class LoadReport:
     samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
                               counted (load/samples.py); empty if nobody sampled
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
+    sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     """
 
     batch: int
@@ -137,6 +138,7 @@ class LoadReport:
     rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
     slices: tuple[Slices, ...] = ()
+    sizes: tuple[float, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -173,6 +175,7 @@ class LoadReport:
                 "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
                 "samples": samples,
                 "slices": slices,
+                "sizes": tuple(data.get("sizes", ())),
             }
         )
 
@@ -199,10 +202,11 @@ def report_of(
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
     it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
-    gone = _gone(stored, kept, len(receipts[0].stored))
+    sides = len(receipts[0].stored)
+    gone = _gone(stored, kept, sides)
     living = [unexpired(receipt, gone) for receipt in receipts]
-    report = fold(living, kept, len(receipts[0].stored), last if ran.before == "same" else None)
-    report = replace(report, expired=expired)
+    report = fold(living, kept, sides, last if ran.before == "same" else None)
+    report = replace(report, expired=expired, sizes=_sizes(kept, sides))
     if ran.asked is not None:
         report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
     if ran.packs:
@@ -225,6 +229,16 @@ def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[in
     codes = np.array(sorted(counted.keys() - {code for of_it in asked.values() for code in of_it}), np.int64)
     count, _ = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
     return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
+
+
+def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
+    """Per side the bytes of a stored tuple."""
+    total = [[0, 0] for _ in range(sides)]
+    for _, store, run in kept:
+        if store < sides:
+            total[store][0] += run.bytes
+            total[store][1] += run.rows
+    return tuple(round(size / rows, 1) if rows else 1.0 for size, rows in total)
 
 
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:

@@ -103,7 +103,10 @@ def migrated(
     `asked` is what the user asks for now. If it differs from what the last commit was asked for, then that is the
     reason for the migration, whatever the last verdict said.
     """
-    manifest = Manifest(work.runs).changed_by((donor.gone, donor.come) for donor in donors)
+    # places of what goes are numbered as in the old table, of what comes as in the new one
+    manifest = Manifest(work.runs).changed_by((donor.gone, {}) for donor in donors)
+    manifest = manifest.renumbered(new.heirs(work.table).tolist())
+    manifest = manifest.changed_by(({}, donor.come) for donor in donors)
     event = Migration(
         work.batch,
         source=work.table.title,
