@@ -58,8 +58,9 @@ class Items:
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
     further                    per side the codes of these points by its further indexes; empty if they are not known
-    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that its
-                               instances then held: exact, copies counted
+    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that
+                               its instances then held: exact, copies counted
+    speed                      [instances] the measured speed of each instance over the cluster's; None if not known
     """
 
     code: I64
@@ -71,6 +72,7 @@ class Items:
     alive: Points = ()
     further: Further = ()
     held: tuple[str, F64] | None = None
+    speed: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.code)
@@ -119,7 +121,8 @@ class UnitLoads:
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     held = np.array([load.stored for load in report.instances], np.float64).T
-    return replace(_items_of(report, table), held=(table.name, held))
+    speed = np.array(report.speeds) if report.speeds else None
+    return replace(_items_of(report, table), held=(table.name, held), speed=speed)
 
 
 def _items_of(report: LoadReport, table: RoutingTable) -> Items:

@@ -26,6 +26,7 @@ from typing import Any
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
 from evenjoin.load.samples import Sample, merge_samples, scaled
+from evenjoin.load.speed import speeds_of
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -97,6 +98,8 @@ class LoadReport:
     recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
+    interval_ms               the trigger's interval, or the time between commits; 0 if not known
+    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (load/speed.py)
     samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
     """
@@ -110,6 +113,8 @@ class LoadReport:
     recent: tuple[tuple[int, ...], ...] = ()
     hash_us: float = 0.0
     transfer_us: float = 0.0
+    interval_ms: float = 0.0
+    speeds: tuple[float, ...] = ()
     samples: tuple[Sample, ...] = ()
 
     @property
@@ -138,6 +143,7 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
+                "speeds": tuple(data.get("speeds", ())),
                 "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
             }
         )
@@ -204,6 +210,11 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
         recent=(*before, taken)[-RECENT:],
         hash_us=mean(r.place_us for r in receipts),
         transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
+        speeds=speeds_of(
+            [new + sum(r.results) for new, r in zip(taken, receipts, strict=True)],
+            [r.busy_ms for r in receipts],
+            last.speeds if last is not None else (),
+        ),
     )
 
 
