@@ -55,9 +55,21 @@ from evenjoin.strategies.partition_moves import Group, even_out, pieces_of
 from evenjoin.strategies.partition_selection import Cooling
 
 WORTH = 0.01
-"""A plan must lower LI by this part of it. Less than that is within the noise of two batches."""
+"""A plan must lower LI by this part of it. Less than that is the difference of two batches of the same stream."""
 PER_UNIT = 8
-"""TODO"""
+"""Partitions for each unit of a side, unless said otherwise: chosen by the work (tuples and results) of the busiest
+instance over the mean, after rebalancing. Each figure is a mean over hashes, both sides zipf:
+
+    partitions a unit                     2      4      8     16     32
+    48 instances, zipf 0.4, 2,000 keys    3.17   3.10   2.85   2.69   2.60
+    16 instances, zipf 0.6, 2,000 keys    4.01   3.97   3.74   3.59   3.53
+    48 instances, zipf 0.6, 100,000 keys  10.00  9.97   9.47   9.24   9.10
+     8 instances, zipf 1.0, a million     5.08   5.06   4.87   4.87   4.86
+
+The busiest has 4 to 8 % less to do with 8 than with 4. Doubling again gains up to 6 %, or nothing where one hot key is
+most of it, and each partition is two cells in every report and commit. LI itself cannot be compared between numbers of
+partitions: R^c is an area, so with twice as many the mean R halves, while a hot key keeps its R, and LI rises though
+nobody has more to do (16 instances, zipf 0.8, 100,000 keys: LI ends at 0.54 with 4, 0.73 with 8, 1.35 with 16)."""
 SLOWEST = 0.1
 """The least speed that is believed: an instance that is slower than that is paused, not slow."""
 
