@@ -28,7 +28,7 @@ from evenjoin.load.lsstream import (
     terms_by_instance,
     units_of,
 )
-from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.load.report import InstanceLoad, LoadReport, speeds_of
 from evenjoin.load.sojourn import (
     Queue,
     input_rate,
@@ -41,7 +41,6 @@ from evenjoin.load.sojourn import (
     trimmed_rate,
     waiting,
 )
-from evenjoin.load.speed import speeds_of
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 
 STORED = np.array([4.0, 4.0, 2.0, 1.0])

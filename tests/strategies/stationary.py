@@ -1,6 +1,7 @@
 """A stationary stream in front of a planner: batches of the same zipf law with Poisson noise, `decide` after each.
 
-Counts are drawn by partition (a sum of Poisson counts is one), so a batch costs what its decision costs.
+Counts are drawn by partition (a sum of Poisson counts is one), so a batch costs what its decision costs. Arrivals are
+smoothed over batches, as planners see them; stored tuples are not.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.load.lsstream import units_of
-from evenjoin.load.report import InstanceLoad, LoadReport
-from evenjoin.load.speed import speeds_of
+from evenjoin.load.report import InstanceLoad, LoadReport, speeds_of
 from evenjoin.placement.place import bucket_of
 from evenjoin.runtime.rebalance import decide
 from evenjoin.runtime.settings import Guards
+
+
+SMOOTHING = 0.25
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,12 @@ def verdicts(strategy, stream):
     bucket = bucket_of(np.random.default_rng(stream.seed).permutation(stream.keys), table.buckets)
     mean = stream.rows * np.bincount(bucket, law / law.sum(), table.buckets)
     pairs = stream.rows**2 * np.bincount(bucket, (law / law.sum()) ** 2, table.buckets)
-    rng, past, out, last = np.random.default_rng([stream.seed, 1]), [], [], None
+    rng, past, out, last, rate = np.random.default_rng([stream.seed, 1]), [], [], None, 0.0
     for batch in range(stream.batches):
         past.append(rng.poisson(mean, (2, table.buckets)))
         kept = past[-stream.window :] if stream.window else past
-        last = report_of(batch, table, past[-1], sum(kept), np.rint(pairs * len(kept)), stream.speed, last)
+        rate = past[0] if not batch else rate + max(1 / (batch + 1), SMOOTHING) * (past[-1] - rate)
+        last = report_of(batch, table, np.rint(rate), sum(kept), np.rint(pairs * len(kept)), stream.speed, last)
         decision = decide(strategy, last, table, Guards(), out[-1].rebalanced if out else None, lambda: 0.0)
         table = decision.table
         out.append(decision.verdict)

@@ -23,15 +23,21 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
 from evenjoin.load.samples import Sample, merge_samples, scaled
-from evenjoin.load.speed import speeds_of
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
 RECENT = 8
 """For how many batches the report remembers what each instance took in (for LS-Stream's trimmed rate)."""
+
+SMOOTHING = 0.25
+"""The weight of the newest batch in the measured speed of an instance."""
+HARDLY_ANY = 0.1
+"""The part of the mean work below which an instance's speed is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class LoadReport:
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
     interval_ms               the trigger's interval, or the time between commits; 0 if not known
-    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (load/speed.py)
+    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
                               not counted (load/samples.py); empty if nobody sampled
     """
@@ -295,3 +301,25 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
         results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
         keys.append(HeavyKey(code, parts[0].name, arrived, probed, stored, results))
     return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))
+
+
+def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
+    """How fast each instance is, measured: its work (tuples taken in, and results) per busy millisecond over the
+    cluster's. Empty if nobody was busy.
+
+    1 is the cluster's speed; an instance on a node that is half as fast as seven others has 0.56, and they have 1.13.
+    A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
+    number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
+    the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
+    less time than a tuple.
+    """
+    done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
+    known = tuple(last) if len(last) == len(done) else ()
+    if not done.sum() > 0 or not busy.sum() > 0:
+        return known
+    measured = (done > HARDLY_ANY * done.mean()) & (busy > 0)
+    before = np.array(known or (1.0,) * len(done))
+    cluster = done[measured].sum() / busy[measured].sum() if measured.any() else 1.0
+    now = np.divide(done, busy * cluster, out=before.copy(), where=measured)
+    smooth = now if not known else SMOOTHING * now + (1.0 - SMOOTHING) * before
+    return tuple(np.round(smooth, 4).tolist())

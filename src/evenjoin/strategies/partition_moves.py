@@ -44,13 +44,14 @@ from evenjoin.strategies.partition_selection import Cooling, Pair, select
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What may move. For each bucket: the instance `home` that has it (-1: several have it, and it stays), R, E and its
-    stored tuples."""
+    """What may move. For each bucket: the instance `home` that has it (-1: several have it, and it stays), R, E, its
+    stored tuples, and the tuples that arrived for it."""
 
     home: I64
     resources: F64
     rate: F64
     tuples: F64
+    arrived: F64
 
     def lists(self, some: I64) -> tuple[list[float], list[float], list[float]]:
         return self.resources[some].tolist(), self.rate[some].tolist(), self.tuples[some].tolist()
@@ -65,6 +66,10 @@ class Group:
     speed: F64
     queues: list[Queue]
     wait: float = 1.0
+
+    @property
+    def load(self) -> F64:
+        return self.resources / self.speed
 
 
 def pieces_of(
@@ -83,7 +88,16 @@ def pieces_of(
     each = resource(parts.stored[rows], parts.queue[rows], weights).sum(axis=0)[own]
     scale = np.array([queue.rate for queue in queues]) / np.maximum(taken_on, 1.0)
     rate = parts.taken[rows].sum(axis=0)[own] * scale[one]
-    return Pieces(one, each, rate, parts.stored[rows].sum(axis=0)[own])
+    return Pieces(one, each, rate, parts.stored[rows].sum(axis=0)[own], parts.taken[rows[0], own])
+
+
+def counting_noise(pieces: Pieces, group: Group) -> float:
+    """By what part of itself the straggler's R differs from batch to batch (one standard deviation), though the stream
+    does not: sqrt(sum of R_p^2 / arrived_p) / sum of R_p. Arrivals are Poisson, and R_p is about proportional to
+    them."""
+    own = (pieces.home == int(np.nanargmax(group.load))) & (pieces.arrived > 0)
+    each = pieces.resources[own]
+    return float(np.sqrt((each**2 / pieces.arrived[own]).sum()) / each.sum()) if each.sum() > 0 else 0.0
 
 
 def even_out(pieces: Pieces, group: Group, goal: float, cooling: Cooling, rng: np.random.Generator) -> dict[int, int]:
@@ -118,7 +132,7 @@ class _Forecast:
     def __init__(self, pieces: Pieces, group: Group) -> None:
         self.pieces, self.speed = pieces, group.speed
         self.resources, self.home, self.queues = group.resources.copy(), pieces.home.copy(), list(group.queues)
-        self.load = self.resources / self.speed
+        self.load = group.load
         self.stuck = np.isnan(self.load)
 
     def straggler(self) -> int | None:
