@@ -64,6 +64,7 @@ class Items:
     held                       the name of the table that the batch ran under, and the tuples [sides, instances] that
                                its instances then held: exact, copies counted. `alive` stands for as many
     sizes                      per side the bytes of a stored tuple; empty if they are not known
+    speed                      [instances] the measured speed of each instance over the cluster's; None if not known
     """
 
     code: I64
@@ -76,6 +77,7 @@ class Items:
     further: Further = ()
     held: tuple[str, F64] | None = None
     sizes: tuple[float, ...] = ()
+    speed: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.code)
@@ -123,7 +125,8 @@ class UnitLoads:
 
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
-    items = replace(_items_of(report, table), sizes=report.sizes)
+    speed = np.array(report.speeds) if report.speeds else None
+    items = replace(_items_of(report, table), sizes=report.sizes, speed=speed)
     if len(report.instances) != table.instances:
         return items
     held = np.array([load.stored for load in report.instances], np.float64).T
