@@ -46,14 +46,12 @@ from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.fastjoin.greedyfit import chosen_greedily
 from evenjoin.strategies.fastjoin.monitor import Counts, Monitor
 from evenjoin.strategies.fastjoin.safit import Objective, chosen_by_annealing
-from evenjoin.strategies.pieces import Pieces, pieces, relocated
+from evenjoin.strategies.pieces import PER_UNIT, Pieces, pieces, relocated
 
 Selector = Literal["greedyfit", "safit"]
 GAIN = 0.1
 """The part of itself by which LI must sink. Where a key is too heavy to move LI is always high, and small gains would be
 found in every batch."""
-PER_UNIT = 16
-"""Buckets per unit, unless said otherwise."""
 LIGHT = 1 / 256
 """A key whose benefit is below this part of that of a mean unit has no place of its own, and one that has a record goes
 home below a quarter of it."""
