@@ -102,15 +102,14 @@ def test_sigma_decides_who_takes_part():
 
 
 def test_of_the_sigmas_within_theta_the_one_that_moves_least_is_taken():
-    """220 against 180 is within a theta of 0.1. Sigma 0.5 moves one key of 120 there, smaller ones many of 20."""
-    keys = lefts(k3=60, k4=10, k5=10, k7=10, k10=10, k11=10, k0=60, k1=30)
-    keys[3] = (60, 0, 1, 0, 0, 0)
-    draft, table, items = draft_of(keys)
-    plan = Readj(theta=0.1).plan(None, items, table)
-    assert Readj().imbalance(items, plan) <= 0.1
+    """Key 3 has few stored tuples for its work, the light keys have many. All sigmas from 0.01 to 0.5 find a table
+    within theta, and the best of them costs least."""
+    keys = {**lefts(k4=10, k5=10, k7=10, k10=10, k11=10, k0=60, k1=30), 3: (60, 0, 1, 0, 0, 0)}
+    _, table, items = draft_of(keys)
     each = [Readj(sigma, 0.1).plan(None, items, table) for sigma in SIGMAS]
     within = [made for made in each if not isinstance(made, Stay) and Readj().imbalance(items, made) <= 0.1]
-    assert moved_tuples(items, table, plan) == min(moved_tuples(items, table, made) for made in within)
+    best = Readj(theta=0.1).plan(None, items, table)
+    assert moved_tuples(items, table, best) == min(moved_tuples(items, table, made) for made in within)
 
 
 def test_a_key_is_restored_where_that_is_as_good():
@@ -167,7 +166,9 @@ def test_nothing_is_planned_when_even():
         assert Readj(theta=1.5).plan(report, items_of(report, table), table) == Stay(says)
 
 
-@pytest.mark.parametrize("text", ["readj(sigma=0)", "readj(sigma=some)", "readj(theta=-1)", "readj(tracked=0)", "readj(x=1)"])
+@pytest.mark.parametrize(
+    "text", ["readj(sigma=0)", "readj(sigma=some)", "readj(theta=-1)", "readj(tracked=0)", "readj(x=1)"]
+)
 def test_settings_that_make_no_sense(text):
     """Refused when the strategy is named."""
     with pytest.raises(SpecError):

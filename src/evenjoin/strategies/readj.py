@@ -112,7 +112,7 @@ class Readj:
 
 
 class Offer(NamedTuple):
-    """The plan of one sigma: where the pieces of each row go, how uneven the rows are then, and the tuples that move."""
+    """The plan of one sigma: where the pieces of each row go, how uneven that is, and how many tuples move."""
 
     moves: tuple[tuple[Pieces, I64], ...]
     uneven: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""One of FastJoin's monitors: its load information table, and the migrations that it calls for (section III-B to III-D).
+"""One of FastJoin's monitors: its load information table, and the migrations that it calls for (sections III-B, C, D).
 
     L = 900  100  400      LI = 9 > theta:    unit 0 -> unit 1, the pieces by GreedyFit or SAFit
     L = 480  450  400      LI = 1.2:          enough
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -70,8 +71,8 @@ class Counts:
 class Monitor:
     """The units and pieces of one or several sides while migrations are planned. Mutable, private to one planning.
 
-    `units` are the counts of the units 0, 1, ..., and `host` [pieces] says on which of them each piece is (-1: it cannot
-    move). `stuck` are units that tried to give and could not.
+    `units` are the counts of the units 0, 1, ..., and `host` [pieces] says on which of them each piece is (-1: it
+    cannot move). `stuck` are units that tried to give and could not.
     """
 
     def __init__(self, units: Counts, pieces: Counts, host: I64) -> None:
@@ -82,7 +83,7 @@ class Monitor:
         self.stuck = np.zeros(len(self.load), bool)
         order = np.argsort(host, kind="stable")
         cuts = np.searchsorted(host[order], np.arange(len(self.load) + 1))
-        self._on = [order[start:end] for start, end in zip(cuts[:-1], cuts[1:], strict=True)]
+        self._on = [order[start:end] for start, end in pairwise(cuts.tolist())]
 
     @property
     def imbalance(self) -> float:
@@ -121,7 +122,7 @@ class Monitor:
     @property
     def lightest(self) -> Counts:
         """The counts of the lightest unit."""
-        return self.units.of(self.load.argmin(keepdims=True))
+        return self.units.of(np.array([self.load.argmin()]))
 
     def heaviest_piece(self, unit: int) -> float:
         """The load that the heaviest piece of a unit would have if it were alone."""
@@ -142,7 +143,9 @@ class Monitor:
         benefit, gap = np.zeros(len(here)), 0.0
         mine = self.pieces.of(here)
         for side in range(len(self.units.stored)):
-            pair = Pair(*(Unit(*(float(c[side, i]) for c in (self.units.stored, self.units.probes))) for i in (source, target)))
+            pair = Pair(
+                *(Unit(*(float(c[side, i]) for c in (self.units.stored, self.units.probes))) for i in (source, target))
+            )
             benefit += benefits(pair, mine.stored[side], mine.probes[side])
             gap += pair.gap
         useful = np.flatnonzero((benefit > 0) & (benefit <= gap))

@@ -37,7 +37,7 @@ import numpy as np
 
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.fastjoin import F64, imbalance
+from evenjoin.load.fastjoin import F64, imbalance, measured_scaling_gain
 from evenjoin.load.items import Items, UnitLoads, loads
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
@@ -50,8 +50,8 @@ from evenjoin.strategies.pieces import PER_UNIT, Pieces, pieces, relocated
 
 Selector = Literal["greedyfit", "safit"]
 GAIN = 0.1
-"""The part of itself by which LI must sink. Where a key is too heavy to move LI is always high, and small gains would be
-found in every batch."""
+"""The part of itself by which LI must sink. Where a key is too heavy to move LI is always high, and small gains would
+be found in every batch."""
 LIGHT = 1 / 256
 """A key whose benefit is below this part of that of a mean unit has no place of its own, and one that has a record goes
 home below a quarter of it."""
@@ -150,6 +150,12 @@ class FastJoin:
         planned = relocated(table, moves)
         return Stay(max(why)[1]) if planned is table else planned
 
+    def scaling_gain(self, report: LoadReport) -> float:
+        """SGR (section IV-C, equation 12) of this report: the part of the memory of further instances that can store
+        tuples. Statistics take the rest; `tracked` and `buckets` decide how many there are."""
+        statistics = len(report.cells) + len(report.heavy) * len(report.intake)
+        return measured_scaling_gain(sum(load.bytes for load in report.instances), statistics)
+
     def select(self, benefit: F64, stored: F64, gap: float) -> I64:
         """The positions of the pieces to move, from their [K] benefits and stored tuples."""
         if self.selector == "safit":
@@ -171,9 +177,7 @@ def _hosting(units: Sequence[UnitLoads], sides: tuple[int, ...]) -> I64:
 class _Monitored:
     """A monitor with what it sees: the pieces of its sides, and the instances that its units are on."""
 
-    def __init__(
-        self, items: Items, table: RoutingTable, sides: tuple[int, ...], units: Sequence[UnitLoads]
-    ) -> None:
+    def __init__(self, items: Items, table: RoutingTable, sides: tuple[int, ...], units: Sequence[UnitLoads]) -> None:
         rows, self.sides = list(sides), sides
         self.instances = _hosting(units, sides)
         of_units = Counts(*(np.stack([getattr(units[s], name) for s in sides]) for name in ("stored", "probes")))
@@ -189,7 +193,10 @@ class _Monitored:
     def settled(self, strategy: FastJoin, before: float) -> bool:
         """Whether the monitor has made LI lower by migrations. Then keys that have cooled go home, if LI allows it."""
         monitor = self.monitor
-        if not monitor.settle(strategy.select, strategy.bounds, strategy.sure) or monitor.imbalance > (1 - GAIN) * before:
+        if (
+            not monitor.settle(strategy.select, strategy.bounds, strategy.sure)
+            or monitor.imbalance > (1 - GAIN) * before
+        ):
             return False
         home = monitor.host[self.pieces.home]
         monitor.send(np.flatnonzero(self.cooled & (monitor.host >= 0) & (home >= 0)), home, strategy.bounds.goal)
@@ -209,12 +216,14 @@ class _Monitored:
         if not monitor.stuck[heaviest]:
             return (
                 f"{name}: LI {monitor.imbalance:.2f} may be chance, since few tuples have come: "
-                f"the lightest unit stores {monitor.lightest.stored.sum():,.0f} and {monitor.lightest.probes.sum():,.0f} probe it"
+                f"{monitor.lightest.stored.sum():,.0f} are stored on the lightest unit, and "
+                f"{monitor.lightest.probes.sum():,.0f} probe them"
             )
         alone = monitor.heaviest_piece(heaviest)
+        lightest, mean = alone / max(monitor.load.min(), 1.0), alone / monitor.load.mean()
         return (
-            f"{name}: LI {monitor.imbalance:.2f} stays: what is left on the heaviest unit is too large to go, alone it "
-            f"is {alone / max(monitor.load.min(), 1.0):.2f} of the lightest load and {alone / monitor.load.mean():.2f} of the mean"
+            f"{name}: LI is {monitor.imbalance:.2f} and stays: nothing on the heaviest unit can go. One key or bucket "
+            f"has {lightest:.2f} times the lightest load, {mean:.2f} times the mean"
         )
 
 

@@ -21,9 +21,10 @@ number of tuples to be migrated as small as possible", nor what section VI repor
     Value(SK) = - max(left(SK) - FULL * gap, 0) / gap - f / 2 * sum of |R_k| / gap
 
 A gap of which FULL or less is left counts as closed; then fewer tuples decide. Before that filling pays, whatever the
-key: |R_k| tuples cost f / 2 * |R_k|, at most half of what they fill. A step takes a random part of the keys out and fills the gap again, by
-descending factors that are blurred as much as the temperature is high: at random in the beginning, and in the end in
-GreedyFit's order. It decides on all keys at once, so the flags that are set grow with the keys while the steps do not.
+key: |R_k| tuples cost f / 2 * |R_k|, at most half of what they fill. A step takes a random part of the keys out and
+fills the gap again, by descending factors that are blurred as much as the temperature is high: at random in the
+beginning, and in the end in GreedyFit's order. It decides on all keys at once, so the flags that are set grow with the
+keys while the steps do not. Of a few keys (FEW) all sets are looked at instead.
 
 Guarantee: the set fits, and the same seed gives the same set. The paper gives no temperatures; `annealing_for` and
 FILLING do. Steps are bounded (MOST_STEPS). A set that stores nothing counts as one tuple in ratios, as everywhere in
