@@ -162,8 +162,8 @@ def test_a_stationary_stream_is_left_alone(instances, exponent, window, monkeypa
 @pytest.mark.parametrize("exponent", [0.2, 0.8, 1.0])
 @pytest.mark.parametrize("instances", [8, 16, 48, 100])
 def test_a_stationary_stream_is_left_alone_at_every_size(instances, exponent, window, monkeypatch):
-    """The same for more sizes and skews, three seeds, and few tuples a unit."""
-    for seed in (1, 2, 3):
+    """The same for more sizes and skews, two seeds, and few tuples a unit."""
+    for seed in (1, 2):
         for each in (200, 1000):
             made = rebalances(FastJoin(), instances, exponent, window, seed, monkeypatch, each=each)
             assert len(made) <= 2, (seed, each, made)

@@ -33,8 +33,8 @@ from evenjoin.strategies.edit import Edit
 
 PER_UNIT = 8
 """Buckets per unit of tables whose planners move pieces, unless said otherwise. Every one is a cell that the load
-report counts. With 8, 16, 48 and 100 instances, 100,000 keys and zipf 0.2 to 1.2, FastJoin ends at the same LI with 8, 16 and
-32; with 4 and zipf 0.6 on 100 instances it misses its aim, 1.6, by 0.08."""
+report counts. With 8, 16, 48 and 100 instances, 100,000 keys and zipf 0.2 to 1.2, FastJoin ends at the same LI with 8,
+16 and 32; with 4 and zipf 0.6 on 100 instances it misses its aim, 1.6, by 0.08."""
 Bools = npt.NDArray[np.bool_]
 
 

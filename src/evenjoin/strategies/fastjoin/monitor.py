@@ -54,7 +54,7 @@ class Counts:
     stored: F64
     probes: F64
 
-    def of(self, which: I64) -> Counts:
+    def __getitem__(self, which: I64) -> Counts:
         return Counts(self.stored[:, which], self.probes[:, which])
 
     @property
@@ -71,14 +71,18 @@ class Counts:
 class Monitor:
     """The units and pieces of one or several sides while migrations are planned. Mutable, private to one planning.
 
-    `units` are the counts of the units 0, 1, ..., and `host` [pieces] says on which of them each piece is (-1: it
-    cannot move). `stuck` are units that tried to give and could not.
+    units    the counts of the units 0, 1, ...
+    host     [pieces] the unit of each piece; -1: it cannot move
+    cooled   the pieces that may go home, and `home` [pieces] the piece that is the home of each
+    stuck    [units] which tried to give and could not
+    moves    how many migrations were made
     """
 
-    def __init__(self, units: Counts, pieces: Counts, host: I64) -> None:
+    def __init__(self, units: Counts, pieces: Counts, host: I64, home: I64, cooled: I64) -> None:
         self.units = Counts(units.stored.copy(), units.probes.copy())
         self.pieces = pieces
-        self.host = host.copy()
+        self.host, self._home, self._cooled = host.copy(), home, cooled
+        self.moves = 0
         self.load = self.units.load
         self.stuck = np.zeros(len(self.load), bool)
         order = np.argsort(host, kind="stable")
@@ -90,43 +94,45 @@ class Monitor:
         """LI, equation 2."""
         return imbalance(self.load)
 
-    def settle(self, select: Select, bounds: Bounds, sure: float) -> bool:
-        """Migrate until the units that can give are as even as plans are made for. Returns whether anything moved."""
+    def settle(self, select: Select, bounds: Bounds, sure: float) -> None:
+        """Migrate until the units that can give are as even as plans are made for. After any migration the pieces that
+        have cooled go home as well, if LI allows it."""
         surely, surely_light = self.units.shifted(-sure).load, _lightest(self.units.shifted(sure).load)
-        moves = 0
-        while moves < ROUNDS * len(self.load) and not self.stuck.all() and self.imbalance > bounds.goal:
+        while self.moves < ROUNDS * len(self.load) and not self.stuck.all() and self.imbalance > bounds.goal:
             source = int(np.where(self.stuck, -1.0, self.load).argmax())
             within = _others(bounds) if self.stuck.any() else bounds
-            if self.load[source] <= (within.goal if moves else within.alert) * _lightest(self.load):
+            if self.load[source] <= (within.goal if self.moves else within.alert) * _lightest(self.load):
                 break
-            if not moves and surely[source] <= (within.alert if self.stuck.any() else within.goal) * surely_light:
+            surely_above = within.alert if self.stuck.any() else within.goal
+            if not self.moves and surely[source] <= surely_above * surely_light:
                 break
             if any(self._migrate(source, target, select) for target in self._targets(source)):
-                moves += 1
+                self.moves += 1
             else:
                 self.stuck[source] = True
-        return moves > 0
+        if self.moves:
+            self._send_home(bounds.goal)
 
-    def send(self, which: I64, host: I64, goal: float) -> None:
-        """Move these pieces to their `host` [pieces], unless LI would rise above the goal by that."""
-        which = which[self.host[which] != host[which]]
-        after = Counts(self.units.stored.copy(), self.units.probes.copy())
-        sums = self.pieces.of(which)
+    def _send_home(self, goal: float) -> None:
+        """Move what has cooled to its home, unless LI would rise above the goal by that."""
+        home = self.host[self._home]
+        which = self._cooled[(self.host[self._cooled] >= 0) & (home[self._cooled] >= 0)]
+        after, sums = Counts(self.units.stored.copy(), self.units.probes.copy()), self.pieces[which]
         for side in range(len(after.stored)):
             for counts, of_pieces in ((after.stored[side], sums.stored[side]), (after.probes[side], sums.probes[side])):
                 counts -= np.bincount(self.host[which], of_pieces, len(counts))
-                counts += np.bincount(host[which], of_pieces, len(counts))
+                counts += np.bincount(home[which], of_pieces, len(counts))
         if imbalance(after.load) <= max(goal, self.imbalance):
-            self.host[which], self.units, self.load = host[which], after, after.load
+            self.host[which], self.units, self.load = home[which], after, after.load
 
     @property
     def lightest(self) -> Counts:
         """The counts of the lightest unit."""
-        return self.units.of(np.array([self.load.argmin()]))
+        return self.units[np.array([self.load.argmin()])]
 
     def heaviest_piece(self, unit: int) -> float:
         """The load that the heaviest piece of a unit would have if it were alone."""
-        return float(self.pieces.of(self._on[unit]).load.max(initial=0.0))
+        return float(self.pieces[self._on[unit]].load.max(initial=0.0))
 
     def _targets(self, source: int) -> Iterator[int]:
         """The units to which this one may give, the lightest first. Only the heaviest may give to others than the
@@ -141,7 +147,7 @@ class Monitor:
         """Move what is chosen from a unit to another. False, and nothing happens, if that is not worth while."""
         here = self._on[source]
         benefit, gap = np.zeros(len(here)), 0.0
-        mine = self.pieces.of(here)
+        mine = self.pieces[here]
         for side in range(len(self.units.stored)):
             pair = Pair(
                 *(Unit(*(float(c[side, i]) for c in (self.units.stored, self.units.probes))) for i in (source, target))
@@ -160,12 +166,12 @@ class Monitor:
     def _move(self, moved: I64, left: I64, source: int, target: int) -> None:
         self.host[moved] = target
         self._on[source], self._on[target] = left, np.concatenate([self._on[target], moved])
-        sums = self.pieces.of(moved)
+        sums = self.pieces[moved]
         for counts, of_pieces in ((self.units.stored, sums.stored), (self.units.probes, sums.probes)):
             counts[:, source] -= of_pieces.sum(axis=1)
             counts[:, target] += of_pieces.sum(axis=1)
         both = np.array([source, target])
-        self.load[both] = self.units.of(both).load
+        self.load[both] = self.units[both].load
         self.stuck[target] = False
 
 

@@ -46,7 +46,7 @@ from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.fastjoin.greedyfit import chosen_greedily
 from evenjoin.strategies.fastjoin.monitor import Counts, Monitor
 from evenjoin.strategies.fastjoin.safit import Objective, chosen_by_annealing
-from evenjoin.strategies.pieces import PER_UNIT, Pieces, pieces, relocated
+from evenjoin.strategies.pieces import PER_UNIT, pieces, relocated
 
 Selector = Literal["greedyfit", "safit"]
 GAIN = 0.1
@@ -137,18 +137,12 @@ class FastJoin:
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | Stay:
         """The table after the migrations of all monitors, or why none is called for or possible."""
-        units = loads(items, table)
-        moves: list[tuple[Pieces, I64]] = []
-        why: list[tuple[float, str]] = []
-        for sides in _monitored(table):
-            monitored = _Monitored(items, table, sides, units)
-            before = monitored.monitor.imbalance
-            if before > self.alert and monitored.settled(self, before):
-                moves.append((monitored.pieces, monitored.hosts()))
-            else:
-                why.append((before, monitored.why(self)))
-        planned = relocated(table, moves)
-        return Stay(max(why)[1]) if planned is table else planned
+        seen = [_Monitored(items, table, sides, loads(items, table)) for sides in _monitored(table)]
+        for one in seen:
+            if one.before > self.alert:
+                one.monitor.settle(self._select, self.bounds, self.sure)
+        planned = relocated(table, [(one.pieces, one.hosts()) for one in seen if one.gains])
+        return max(seen, key=lambda one: one.before).why(self) if planned is table else planned
 
     def scaling_gain(self, report: LoadReport) -> float:
         """SGR (section IV-C, equation 12) of this report: the part of the memory of further instances that can store
@@ -156,7 +150,7 @@ class FastJoin:
         statistics = len(report.cells) + len(report.heavy) * len(report.intake)
         return measured_scaling_gain(sum(load.bytes for load in report.instances), statistics)
 
-    def select(self, benefit: F64, stored: F64, gap: float) -> I64:
+    def _select(self, benefit: F64, stored: F64, gap: float) -> I64:
         """The positions of the pieces to move, from their [K] benefits and stored tuples."""
         if self.selector == "safit":
             return chosen_by_annealing(benefit, stored, gap, seed=self.seed, objective=self.objective)
@@ -181,49 +175,45 @@ class _Monitored:
         rows, self.sides = list(sides), sides
         self.instances = _hosting(units, sides)
         of_units = Counts(*(np.stack([getattr(units[s], name) for s in sides]) for name in ("stored", "probes")))
-        of_units = of_units.of(self.instances)
+        of_units = of_units[self.instances]
         size = _size(Counts(items.stored[rows], items.asking[rows]), of_units)
         self.pieces = pieces(items, table, sides, size >= LIGHT)
         counts = Counts(self.pieces.counts(items.stored[rows]), self.pieces.counts(items.asking[rows]))
-        self.cooled = self.pieces.recorded & (_size(counts, of_units) < LIGHT / 4)
+        cooled = self.pieces.recorded & (_size(counts, of_units) < LIGHT / 4)
         number = np.full(table.instances + 1, -1, np.int64)
         number[self.instances] = np.arange(len(self.instances))
-        self.monitor = Monitor(of_units, counts, number[self.pieces.host])
+        self.monitor = Monitor(of_units, counts, number[self.pieces.host], self.pieces.home, np.flatnonzero(cooled))
+        self.before = self.monitor.imbalance
 
-    def settled(self, strategy: FastJoin, before: float) -> bool:
-        """Whether the monitor has made LI lower by migrations. Then keys that have cooled go home, if LI allows it."""
-        monitor = self.monitor
-        if (
-            not monitor.settle(strategy.select, strategy.bounds, strategy.sure)
-            or monitor.imbalance > (1 - GAIN) * before
-        ):
-            return False
-        home = monitor.host[self.pieces.home]
-        monitor.send(np.flatnonzero(self.cooled & (monitor.host >= 0) & (home >= 0)), home, strategy.bounds.goal)
-        return True
+    @property
+    def gains(self) -> bool:
+        """Whether migrations have made LI lower."""
+        return self.monitor.moves > 0 and self.monitor.imbalance <= (1 - GAIN) * self.before
 
     def hosts(self) -> I64:
         """[pieces] The instance of each piece; -1 if it cannot move."""
         out: I64 = np.append(self.instances, -1)[self.monitor.host]
         return out
 
-    def why(self, strategy: FastJoin) -> str:
+    def why(self, strategy: FastJoin) -> Stay:
         """Why this monitor moves nothing."""
-        monitor, name = self.monitor, "all sides" if len(self.sides) > 1 else f"side {self.sides[0]}"
-        if monitor.imbalance <= strategy.alert:
-            return f"{name}: LI is {monitor.imbalance:.2f}, no migration is called for"
+        monitor, light = self.monitor, self.monitor.lightest
+        said = f"{'all sides' if len(self.sides) > 1 else f'side {self.sides[0]}'}: LI is {self.before:.2f}"
         heaviest = int(monitor.load.argmax())
+        if self.before <= strategy.alert:
+            return Stay(f"{said}, no migration is called for")
+        if monitor.moves:
+            return Stay(f"{said}, and migrations would leave it at {monitor.imbalance:.2f}")
         if not monitor.stuck[heaviest]:
-            return (
-                f"{name}: LI {monitor.imbalance:.2f} may be chance, since few tuples have come: "
-                f"{monitor.lightest.stored.sum():,.0f} are stored on the lightest unit, and "
-                f"{monitor.lightest.probes.sum():,.0f} probe them"
+            return Stay(
+                f"{said}, which may be chance, since few tuples have come: {light.stored.sum():,.0f} are stored on the "
+                f"lightest unit, and {light.probes.sum():,.0f} probe them"
             )
         alone = monitor.heaviest_piece(heaviest)
-        lightest, mean = alone / max(monitor.load.min(), 1.0), alone / monitor.load.mean()
-        return (
-            f"{name}: LI is {monitor.imbalance:.2f} and stays: nothing on the heaviest unit can go. One key or bucket "
-            f"has {lightest:.2f} times the lightest load, {mean:.2f} times the mean"
+        lightest, mean = alone / max(float(monitor.load.min()), 1.0), alone / float(monitor.load.mean())
+        return Stay(
+            f"{said} and stays: nothing on the heaviest unit can go. One key or bucket has {lightest:.2f} times the "
+            f"lightest load, {mean:.2f} times the mean"
         )
 
 
