@@ -52,6 +52,7 @@ from evenjoin.spec import JoinSpec
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.tuples import tuple_schemas
 from evenjoin.strategies.base import Strategy
+from evenjoin.strategies.elastic import Scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Scenario:
 
     source       what arrives
     strategy     as `evenjoin.join` takes it
+    scaling      the limits of scaling; then the number of instances follows the state. None: it is `instances`
     cluster      None: equal nodes of four cores, one core an instance
     trigger_ms   a batch starts at most so often
     """
@@ -69,6 +71,7 @@ class Scenario:
     instances: int = 8
     layout: Layout = "shared"
     guards: Guards = field(default_factory=Guards)
+    scaling: Scaling | None = None
     profile: Profile = MEASURED
     cluster: Cluster | None = None
     trigger_ms: float = 1000.0
@@ -270,8 +273,9 @@ def settings_of(spec: JoinSpec, scenario: Scenario) -> Settings:
     if len(spec.sides) != 2:
         raise SpecError(f"the simulator knows two sides, not {len(spec.sides)}")
     asked = Asked(
-        strategy=scenario.strategy, instances=scenario.instances, layout=scenario.layout, guards=scenario.guards
-    )
+        strategy=scenario.strategy, instances=scenario.instances if scenario.scaling is None else "auto",
+        layout=scenario.layout, guards=scenario.guards, scaling=scenario.scaling,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return read_settings(spec, asked)
