@@ -139,7 +139,7 @@ def test_chance_is_not_taken_for_skew():
 
 def rebalances(strategy, instances, exponent, window, seed, monkeypatch, keys=4000, each=1000):
     """The batches of 40 after which the production's `decide` changes the table."""
-    monkeypatch.setattr(rebalance, "items_of", lambda report, table: report.items)
+    monkeypatch.setattr(rebalance, "planning_items", lambda report, table: report.items)
     table, codes, made = strategy.initial(instances, 2, "shared"), codes_of(keys, seed), []
     for batch, counts in enumerate(stationary(weights(keys, exponent), each * instances, 40, seed, window)):
         report = SimpleNamespace(batch=batch, items=reported(table, codes, *counts))
