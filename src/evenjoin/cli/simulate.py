@@ -207,7 +207,7 @@ def _summaries(some: Sequence[Summary]) -> Table:
 
 
 def _table(columns: Sequence[str], left: str = "") -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column == left else "right", no_wrap=column != left)
     return table
