@@ -40,6 +40,9 @@ demo: setup java  ## a ride-hailing day joined on local Spark, about a minute
 test: setup java  ## the fast tests, two at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
+test-thorough: setup java  ## the properties with twenty times as many examples
+	@EVENJOIN_EXAMPLES=20 $(BIN)/python -m pytest -n 2 tests/properties $(ARGS)
+
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 

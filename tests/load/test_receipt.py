@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from evenjoin.errors import ReceiptError
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import HeavyKey, Receipt
-from evenjoin.load.report import InstanceLoad, LoadReport, fold, sampled
+from evenjoin.load.report import InstanceLoad, LoadReport, Ran, fold, report_of, sampled
+from evenjoin.load.samples import Slice
+from evenjoin.placement import RoutingTable
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Run
 
@@ -136,20 +139,44 @@ def test_idle_instances_are_even():
     assert fold([receipt(0, busy_ms=0.0), receipt(1, busy_ms=0.0)], Manifest(), 2).imbalance == 1.0
 
 
-def test_samples_follow_what_is_alive():
-    """Ten tuples came, stored as twenty copies; then ten more, and of forty copies thirty are left: fifteen tuples."""
-    first, second = (
-        receipt(0, stored=(20, 0), intake=(Intake(10, sample=((code, 10.0),)), Intake())) for code in (1, 2)
+def sliced(*slices):
+    return tuple(Slice(number, until, points) for number, until, points in slices)
+
+
+def test_samples_expire_with_their_sub_window():
+    """Sub-windows 0 and 1 came in the first batch. Runs up to time 9 have expired: the first leaves, the other stays as
+    it was, and what came now is added. The commit has each point once."""
+    came = sliced((0, 9, ((1, 4.0), (5, 6.0))), (1, 13, ((2, 3.0),)))
+    first = receipt(0, stored=(26, 0), intake=(Intake(13, sample=came), Intake()))
+    before = sampled(fold([first], Manifest({(0, 0): (run("a", 26),)}), 2), [first], None)
+    assert before.samples == (((1, 4.0), (2, 3.0), (5, 6.0)), ())
+    more = sliced((1, 17, ((2, 1.0), (4, 2.0))), (2, 20, ((1, 7.0),)))
+    second = receipt(0, stored=(20, 0), intake=(Intake(10, sample=more), Intake()))
+    left = fold([second], Manifest({(0, 0): (run("a", 26),)}), 2, before)
+    after = sampled(left, [second], before, (9, None))
+    assert after.slices[0] == sliced((1, 17, ((2, 4.0), (4, 2.0))), (2, 20, ((1, 7.0),)))
+    assert after.samples == (((1, 7.0), (2, 4.0), (4, 2.0)), ())
+    data = json.loads(json.dumps(after.to_json()))
+    assert "samples" not in data
+    assert not data["intake"][0]["sample"]
+    assert LoadReport.from_json(data) == after
+
+
+def test_what_expires_is_the_runs_that_are_no_longer_kept():
+    """A run is (file, ..., high): those up to 9 are gone on side 0, none on side 1."""
+    old, new = replace(run("a", 4), high=9), replace(run("b", 4), high=12)
+    stored = Manifest({(0, 0): (old, new), (1, 0): (replace(old, file="c", high=7),), (0, 1): (new,)})
+    kept, expired = stored.expired((5, None), 14)
+    assert expired == 8
+    one = receipt(
+        0, stored=(8, 4), intake=(Intake(8, sample=sliced((0, 9, ((1, 8.0),)), (1, 12, ((2, 4.0),)))), Intake())
     )
-    before = sampled(fold([first], Manifest({(0, 0): (run("a", 20),)}), 2), [first], None)
-    assert before.samples == (((1, 10.0),), ())
-    after = sampled(fold([second], Manifest({(0, 0): (run("a", 30),)}), 2, before), [second], before)
-    assert after.samples == (((1, 5.0), (2, 10.0)), ())
-    assert LoadReport.from_json(json.loads(json.dumps(after.to_json()))).samples == after.samples
+    ran = Ran(RoutingTable(0, 1, 2, 1, ()))
+    assert report_of([one], stored, kept, expired, None, ran).samples == (((2, 4.0),), ())
 
 
 def test_samples_stand_for_what_nobody_sampled_too():
     """A planner that starts on state of a strategy without samples: 10 new tuples of 3,010 alive stand for all."""
-    new = receipt(0, stored=(10, 0), intake=(Intake(10, sample=((1, 4.0), (2, 6.0))), Intake()))
+    new = receipt(0, stored=(10, 0), intake=(Intake(10, sample=sliced((0, None, ((1, 4.0), (2, 6.0))))), Intake()))
     found = sampled(fold([new], Manifest({(0, 0): (run("a", 3010),)}), 2), [new], None)
     assert found.samples == (((1, 1204.0), (2, 1806.0)), ())

@@ -6,12 +6,14 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenjoin.kernels.content import content
 from evenjoin.load.report import LoadReport
-from evenjoin.load.samples import Smallest, merge_samples, scaled
+from evenjoin.load.samples import Grain, Picked, Slice, coarsened, merge_samples, scaled, whole
 
 points = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(0.5, 100)), max_size=40).map(tuple)
 
@@ -84,9 +86,58 @@ def test_a_task_samples_whole_tuples():
     ids, codes = rng.integers(0, 2**63, 5000).astype(np.uint64), rng.integers(-9, 9, 5000)
     found = []
     for order in (np.arange(5000), rng.permutation(5000)):
-        sample = Smallest(64)
+        picked = Picked(Grain(64, 64), most=512)
         for part in np.array_split(order, 3):
-            sample.add(ids[part], codes[part], (codes[part] * 2, codes[part] + 1))
-        found.append(sample.sample())
+            picked.add(ids[part], codes[part], (codes[part] * 2, codes[part] + 1))
+        found.append(picked.slices())
     assert found[0] == found[1]
-    assert all((two, three) == (2 * code, code + 1) for code, _, two, three in found[0])
+    ((number, until, points),) = found[0]
+    assert (number, until) == (0, None)
+    assert all((two, three) == (2 * code, code + 1) for code, _, two, three in points)
+
+
+def test_round_robin_sensors_all_have_points():
+    """64 sensors take turns; a stride of 64 would see one of them. Each has a point of about its weight, however few
+    tuples are picked."""
+    sensors = np.arange(64_000) % 64
+    picked = Picked(Grain(), most=4096)
+    for rows in np.array_split(np.arange(64_000), 7):
+        picked.add(content([pa.array(rows), pa.array(sensors[rows])], 1), sensors[rows])
+    ((_, _, points),) = picked.slices()
+    assert [code for code, _ in points] == list(range(64))
+    assert all(500 < weight < 1600 for _, weight in points)
+
+
+def test_a_row_that_is_sent_often_does_not_crowd_out_the_others():
+    """Equal ids are equal rows. 900 of 1,000 tuples are one row with the smallest id."""
+    ids = np.concatenate([np.zeros(900, np.uint64), np.arange(1, 101, dtype=np.uint64)])
+    picked = Picked(Grain(), most=50)
+    for part in np.array_split(np.arange(1000), 4):
+        picked.add(ids[part], np.where(ids[part] == 0, 7, ids[part].astype(np.int64) + 100))
+    ((_, _, points),) = picked.slices()
+    assert len(points) == 50
+    assert points[0][0] == 7
+    assert sum(weight for _, weight in points) == pytest.approx(1000)
+
+
+def test_sub_windows_have_points_of_their_own():
+    """Width 10: times 0 .. 9 and 10 .. 14. The totals are exact, and `until` is the latest time of each."""
+    picked = Picked(Grain(8, 8), width=10)
+    times = np.repeat(np.arange(15), 20)
+    picked.add(np.arange(300, dtype=np.uint64), times * 3, times=times)
+    (first, second) = picked.slices()
+    assert (first.number, first.until, first.weight) == (0, 9, pytest.approx(200))
+    assert (second.number, second.until, second.weight) == (1, 14, pytest.approx(100))
+    assert max(code for code, _ in first.points) < 30 <= min(code for code, _ in second.points)
+
+
+def test_points_grow_with_the_tuples():
+    """A grain of 10 tuples a point, between 256 and 1,000 points."""
+    grain = Grain(256, 1000, 10.0)
+    assert [grain.points(total) for total in (0, 2560, 5000, 10_000, 99_999)] == [256, 256, 500, 1000, 1000]
+    slices = (
+        Slice(0, 5, tuple((code, 1.0) for code in range(4000))),
+        Slice(1, 9, tuple((c, 1.0) for c in range(1000))),
+    )
+    assert [len(one.points) for one in coarsened(slices, grain)] == [400, 100]
+    assert len(whole(coarsened(slices, grain))) <= 500

@@ -19,6 +19,7 @@ from evenjoin.placement import Reach
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.testing import Fixed, brute_force, multiset, ranged_tables, routing_tables, run_stream
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -70,7 +71,7 @@ comparison = st.one_of(
 conditions = st.lists(comparison, min_size=1, max_size=3).map(" AND ".join)
 sized = st.sampled_from(["adsp", "square", "dynamic"])
 tables = st.lists(routing_tables(regions="one"), min_size=1, max_size=4)
-many = settings(max_examples=250, deadline=None)
+many = settings(max_examples=examples(110), deadline=None)
 
 
 @st.composite
@@ -110,7 +111,7 @@ def test_same_answer(condition, data, drawn, event_time, more):
     assert multiset(pa.concat_tables(results)) == brute_force(spec, data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(conditions, sides(), tables, st.data())
 def test_exactly_once(condition, data, drawn, more):
     """Killed at any steps and restarted from the checkpoint, the output is the undisturbed run's."""
@@ -123,7 +124,7 @@ def test_exactly_once(condition, data, drawn, more):
     assert multiset(pa.concat_tables(sunk.values())) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(["abs(l.k - r.k) <= 1", "l.x < r.x", "l.d <> r.d", "l.i + l.k > r.k", "TRUE"]),
     sides(max_rows=20),
@@ -142,7 +143,7 @@ def test_same_answer_minus_late_tuples(other, data, delay, more):
     assert multiset(pa.concat_tables(results)) == brute_force(spec, in_time)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(conditions, sides(), st.sampled_from(["shared", "split"]), st.integers(2, 5), st.data())
 def test_same_answer_by_name(condition, data, layout, instances, more):
     """The default strategy of such a join, in both layouts."""
@@ -161,7 +162,7 @@ AREAS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from(list(AREAS)), sides(), st.booleans(), st.data())
 def test_same_answer_over_areas(condition, data, timed, more):
     """Tables of areas for the condition's reach, changing to others and to one region: the brute-force result."""
@@ -175,7 +176,7 @@ def test_same_answer_over_areas(condition, data, timed, more):
     assert multiset(pa.concat_tables(results)) == brute_force(spec, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(conditions, sides(max_rows=16), sized, st.data())
 def test_same_answer_while_planning(condition, data, name, more):
     """Strategies that resize by volume, with a task so small that they always want to."""

@@ -20,12 +20,13 @@ from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
 from evenjoin.testing import Fixed, brute_force, multiset, routing_tables, run_stream
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
 SELECT = ["l.id AS a", "r.id AS b", "l.k", "r.name", "r.t AS rt"]
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=examples(90), deadline=None)
 
 
 def versions(drawn):
@@ -207,7 +208,7 @@ class Recording(MemoryFolder):
         super().write(name, pa.py_buffer(content))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(st.sampled_from(CONDITIONS[:4]), sides(), st.lists(routing_tables(), min_size=2, max_size=4), st.data())
 def test_6_immutable(condition, data, drawn, more):
     """No segment, table, commit or receipt is ever written twice with different content."""

@@ -16,6 +16,7 @@ from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
 from evenjoin.testing import Crash, brute_force, multiset, run_stream
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -23,7 +24,7 @@ SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
 SELECT = ["l.id AS a", "r.id AS b", "l.k", "r.name", "r.t AS rt"]
 UNGUARDED = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 layout_of = st.sampled_from(["shared", "split"])
-hundreds = settings(max_examples=200, deadline=None)
+hundreds = settings(max_examples=examples(90), deadline=None)
 
 
 @hundreds
@@ -74,7 +75,7 @@ def _entering(join, folder, commit):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     sides(max_rows=24), st.lists(st.sampled_from(EAGER), min_size=1, max_size=3), layout_of, st.data(),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import Segments
 from evenjoin.testing import Crash, Fixed, brute_force, multiset, routing_tables, run_stream
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -57,7 +58,7 @@ def expected(condition, data):
     return brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(routing_tables(sides=3, meeting="together"), st.data())
 def test_every_combination_is_together_once(table, data):
     """Three tuples with equal codes are all stored and all probe on exactly one instance."""
@@ -77,7 +78,7 @@ def test_units_that_do_not_coincide_are_refused(table):
         check(replace(table, instances=max(table.instances, 2), regions=regions))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(CONDITIONS), sides(), tables, st.data())
 def test_same_answer(condition, data, drawn, more):
     """Any tables, any batch split, any table changes between batches: the brute-force result, each combination once."""
@@ -86,7 +87,7 @@ def test_same_answer(condition, data, drawn, more):
     assert multiset(pa.concat_tables(results)) == expected(condition, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sides(), tables, st.data())
 def test_where_it_says(data, drawn, more):
     """After each commit every stored tuple is where the committed table puts it."""
@@ -105,7 +106,7 @@ def test_where_it_says(data, drawn, more):
                 assert stored_here(table, store, tuples.at.take(np.flatnonzero(here)), instance).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sides(), tables, st.data())
 def test_crashes(data, drawn, more):
     """Killed anywhere, also while tables change, and restarted: the undisturbed answer."""
@@ -121,7 +122,7 @@ def test_crashes(data, drawn, more):
     assert multiset(pa.concat_tables(sunk.values())) == expected(CONDITIONS[0], data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sides(), st.lists(st.sampled_from(EAGER), min_size=1, max_size=3), st.data())
 def test_crashes_among_rebalances(data, names, more):
     """Planners let loose in turn, killed before, in and after migrations: the undisturbed answer."""

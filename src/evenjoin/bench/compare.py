@@ -40,7 +40,7 @@ from evenjoin.bench.session import cores
 from evenjoin.commit.identity import recorded_log
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration
-from evenjoin.load.items import items_of
+from evenjoin.load.items import planning_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Biclique
@@ -347,7 +347,7 @@ def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[Routing
     found = []
     for report, table in zip(reports, tables, strict=True):
         countable = all(isinstance(region.topology, Biclique) for region in table.regions)
-        found.append(strategy.imbalance(items_of(report, table), table) if countable else float("nan"))
+        found.append(strategy.imbalance(planning_items(report, table), table) if countable else float("nan"))
     return tuple(round(value, 4) for value in found)
 
 

@@ -34,7 +34,7 @@ from evenjoin.instance.emit import result_rows
 from evenjoin.instance.follow import Here, Trail, follow
 from evenjoin.instance.late import write_late
 from evenjoin.instance.program import Path
-from evenjoin.instance.tally import Tally, cell_counts, heavy_keys, kept
+from evenjoin.instance.tally import Tally, aging, cell_counts, heavy_keys, newly_kept, still_kept
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Intake, Note
@@ -49,6 +49,7 @@ from evenjoin.state.segment import Run, Segments, choose, cut, merged, seal
 from evenjoin.state.tuples import ROLE, InOrder, Tuples
 
 Runs = dict[Place, tuple[Run, ...]]
+Pieces = dict[int, list[tuple[Run, Rows]]]
 ANY = (-(2**63), 2**63 - 1)
 """The least and the greatest time of a run that does not tell its times."""
 PLACED = 4096
@@ -109,26 +110,31 @@ def join_batch(
             yield item
             busy.start()
     step("joined" if hop == 0 else f"joined at hop {hop}", instance)
-    come, gone = _keep(here, folder, attempt)
+    come, gone, pieces = _keep(here, folder, attempt)
     step("sealed" if hop == 0 else f"sealed at hop {hop}", instance)
     sent = (here.counts.lines + arrivals.passed) % 2**64
     if hop + 1 < len(work.program.hops):
         yield Note((), sent)
     sides = range(len(work.spec.sides))
-    stored, probing = [_tuples(here.new[side][0]) for side in sides], [_tuples(here.probing[side]) for side in sides]
-    tally = Tally(work.spec, work.table, stored, probing, trails, kept(here) if work.tracked else None)
+    most = work.tracked or HEAVY_KEYS
+    old = still_kept(here, come, gone, most) if work.tracked else None
+    probing = [_tuples(here.probing[side]) for side in sides]
+    tally = Tally(work.spec, work.table, probing, trails, newly_kept(here, pieces, most), old)
+    heavy, asked = heavy_keys(tally, most, "redacted" if work.redact else "named", work.watched.get(instance, ()))
     receipt = Receipt(
         work.batch,
         instance,
         come,
         gone,
-        stored=tuple(map(len, stored)),
+        stored=tuple(sum(len(run.tuples) for run in tally.new[side]) for side in sides),
         probes=tuple(map(len, probing)),
         results=_results(work, paths, trails),
         busy_ms=round(busy.ms(), 3),
         receive_ms=round(receive_ms, 3),
         cells=cell_counts(tally),
-        heavy=heavy_keys(tally, work.tracked or HEAVY_KEYS, "redacted" if work.redact else "named"),
+        heavy=heavy,
+        asked=asked,
+        aging=aging(tally),
         intake=tuple(sum((note.intake[side] for note in arrivals.notes if note.intake), Intake()) for side in sides),
         late_files=write_late(folder, arrivals.late, work.batch, f"{instance}-{work.mark}-{attempt}")
         if arrivals.late
@@ -220,12 +226,14 @@ def _with_role(tuples: Rows, roles: npt.NDArray[np.uint8], role: Role) -> Rows:
     return tuples if has.all() else tuples.take(np.flatnonzero(has))
 
 
-def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs]:
+def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs, Pieces]:
     """Seal the new rows, and merge the old runs that are due, of the stores that this hop writes. Returns by place the
-    runs sealed (new and merged ones), and the old runs that went into a merged one."""
+    runs sealed (new ones, and the merged one as the last), and the old runs that went into a merged one; and by store
+    the new runs with their rows."""
     work = here.work
     sealed_runs: Runs = {}
     gone: Runs = {}
+    fresh: Pieces = {}
     stores = range(len(work.program.stores))
     named = {run.file for store in stores for run in work.runs.get((here.instance, store), ())}
     here.segments.retain(named, f"-i{here.instance}-", work.batch)
@@ -236,7 +244,9 @@ def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs]:
         name = f"segments/{work.batch}/{store}-{{}}-i{here.instance}-{work.mark}-{attempt}.arrow"
         due = choose(work.runs.get(place, ()), work.merge_budget)
         pieces = [piece for rows in here.new.get(store, ()) for piece in cut(rows, work.sub_windows[store])]
-        new = (*here.sealed.get(store, ()), *sealed(work, store, pieces, folder, name.format("new")))
+        runs = sealed(work, store, pieces, folder, name.format("new"))
+        fresh[store] = list(zip(runs, [rows for _, rows in pieces if len(rows)], strict=True))
+        new = (*here.sealed.get(store, ()), *runs)
         if due:
             read = [(run, here.segments.read(work.schemas[store], run)) for run in due]
             whole = merged(work.schemas[store], [(t, work.alive(here.instance, store, run, t)) for run, t in read])
@@ -244,7 +254,7 @@ def _keep(here: Here, folder: Folder, attempt: str) -> tuple[Runs, Runs]:
             gone[place] = due
         if new:
             sealed_runs[place] = new
-    return sealed_runs, gone
+    return sealed_runs, gone, fresh
 
 
 def sealed(

@@ -1,17 +1,17 @@
 """What a receipt says about the load of an instance: exact counts per cell of the table, and its heaviest keys.
 
-Guarantee: the counts of a cell are exact, and so is what is said of a heavy key. Which keys are named is bounded by
-`most`; see `heavy_keys`.
+Guarantee: the counts of a cell are exact, and so is what is said of a heavy key; both also by the time at which the
+tuples expire. Which keys are named is bounded by `most`; see `heavy_keys`.
 
 Counting stored tuples means a look into every run. So it is done only when somebody wants the counts (`Work.tracked`;
-otherwise `Tally.runs` is None and the stored counts are 0). The counts of an old run are kept beside the opened run,
-which never changes, and made anew only for another table.
+otherwise `Tally.old` is None and the stored counts are 0). The counts of an old run are kept beside the opened run,
+which never changes, and made anew only for another table. So are its largest groups of equal codes.
 Not here: what the counts mean (load/).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -26,52 +26,79 @@ from evenjoin.instance.verify import key_values
 from evenjoin.kernels.band import float_of
 from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable
 from evenjoin.kernels.runs import expand, group_starts
-from evenjoin.load.receipt import CellCount, HeavyKey
+from evenjoin.load.receipt import Aging, CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
+from evenjoin.state.packs import Rows
+from evenjoin.state.segment import Run
 from evenjoin.state.tuples import Tuples, TupleSchema
 
+Runs = Mapping[tuple[int, int], tuple[Run, ...]]
 LABEL = 64
 """Characters of a key's name in receipts and commits, at most."""
 
 
 class Kept(NamedTuple):
-    """An old run: its tuples, which of them are alive (None: all), and how many live ones each cell has."""
+    """Tuples of a run as it is after the batch: which of them are alive (None: all), how many live ones each cell has,
+    the first rows of the largest groups of equal codes, and the time by which the run expires (None: never)."""
 
     tuples: Tuples
     alive: npt.NDArray[np.bool_] | None
     cells: I64
+    heads: I64
+    until: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What an instance saw in one batch: by side the new tuples that it stores and those that probe; by path what they
-    found; and by side the old runs (None: stored tuples are not counted)."""
+    """What an instance saw in one batch: by side the tuples that probe and, as they are now kept, the new tuples that
+    it stores and the old ones (None: stored tuples are not counted); by path what was found."""
 
     spec: JoinSpec
     table: RoutingTable
-    stored: Sequence[Tuples]
     probing: Sequence[Tuples]
     trails: Sequence[Trail]
-    runs: Sequence[Sequence[Kept]] | None
+    new: Sequence[Sequence[Kept]]
+    old: Sequence[Sequence[Kept]] | None
+
+    def kept(self, side: int) -> Sequence[Kept]:
+        """All that is kept of a side; nothing, if stored tuples are not counted."""
+        return () if self.old is None else (*self.new[side], *self.old[side])
 
 
-def kept(here: Here) -> list[list[Kept]]:
+def newly_kept(here: Here, pieces: Mapping[int, Sequence[tuple[Run, Rows]]], most: int) -> list[list[Kept]]:
+    """The new tuples of each side, piece by piece, with the runs that they were sealed as."""
+    out = []
+    for store in range(len(here.work.spec.sides)):
+        ages, runs = here.work.program.stores[store].horizon is not None, []
+        for run, tuples in pieces.get(store, ()):
+            assert isinstance(tuples, Tuples)
+            cells = count_cells(here.work.table, tuples.codes)
+            runs.append(Kept(tuples, None, cells, _heads(tuples, most), run.high if ages else None))
+        out.append(runs)
+    return out
+
+
+def still_kept(here: Here, come: Runs, gone: Runs, most: int) -> list[list[Kept]]:
     """The old runs of each side on this instance, for counting what is stored. A side is counted at the hop at which
-    it enters."""
+    it enters. A run that was merged expires with the run that it went into."""
     work, out = here.work, []
     for store in range(len(work.spec.sides)):
         runs: list[Kept] = []
-        schema = work.schemas[store]
+        schema, place = work.schemas[store], (here.instance, store)
         assert isinstance(schema, TupleSchema)
-        entered = work.program.stores[store].hop == here.hop
-        for run in work.runs.get((here.instance, store), ()) if entered else ():
+        merged = set(gone.get(place, ()))
+        for run in work.runs.get(place, ()) if work.program.stores[store].hop == here.hop else ():
             tuples = here.segments.read(schema, run)
             find = partial(work.alive, here.instance, store, run, tuples)
             living = here.segments.known(run, "alive", "", find)
             count = partial(_count_alive, work.table, tuples, living)
-            runs.append(Kept(tuples, living, here.segments.known(run, "cells", work.table.digest, count)))
+            cells = here.segments.known(run, "cells", work.table.digest, count)
+            heads = here.segments.known(run, "heads", str(most), partial(_heads, tuples, most))
+            final = come[place][-1] if run in merged and place in come else run
+            ages = work.program.stores[store].horizon is not None
+            runs.append(Kept(tuples, living, cells, heads, final.high if ages else None))
         out.append(runs)
     return out
 
@@ -84,17 +111,32 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
     """(side, cell, arrived, stored, results) of every cell for which one of the counts is not 0."""
     cells = tally.table.cells
     out: list[CellCount] = []
-    for side, tuples in enumerate(tally.stored):
-        arrived = count_cells(tally.table, tuples.codes)
-        stored = np.zeros(cells, np.int64)
-        if tally.runs is not None:
-            stored += arrived + sum(run.cells for run in tally.runs[side])
+    for side in range(len(tally.new)):
+        arrived, stored = np.zeros((2, cells), np.int64)
+        for run in tally.new[side]:
+            arrived += run.cells
+        for run in tally.kept(side):
+            stored += run.cells
         results = np.zeros(cells, np.int64)
         for probing, pairs in _found_in(tally, side):
             weights = pairs.astype(np.float64)
             results += np.bincount(cells_of(tally.table, probing.codes), weights, cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
+    return tuple(out)
+
+
+def aging(tally: Tally) -> tuple[Aging, ...]:
+    """When the stored tuples of each cell expire; nothing of sides that keep theirs for ever."""
+    out: list[Aging] = []
+    for side in range(len(tally.new)):
+        total: dict[int, I64] = {}
+        for run in tally.kept(side):
+            if run.until is not None:
+                total[run.until] = total.get(run.until, np.zeros(tally.table.cells, np.int64)) + run.cells
+        for until in sorted(total):
+            cells = np.flatnonzero(total[until])
+            out.append((side, until, tuple(cells.tolist()), tuple(total[until][cells].tolist())))
     return tuple(out)
 
 
@@ -112,51 +154,130 @@ def count_cells(table: RoutingTable, codes: Codes) -> I64:
     return np.bincount(cells_of(table, codes), minlength=table.cells).astype(np.int64)
 
 
-def heavy_keys(tally: Tally, most: int, names: Literal["named", "redacted"] = "named") -> tuple[HeavyKey, ...]:
-    """The heaviest codes of this batch on this instance, at most `most`, by tuples stored, tuples probing and pairs.
+def heavy_keys(
+    tally: Tally, most: int, names: Literal["named", "redacted"] = "named", asked: Sequence[int] = ()
+) -> tuple[tuple[HeavyKey, ...], tuple[HeavyKey, ...]]:
+    """The heaviest codes on this instance, at most `most`; and those of the codes `asked` for that are here and not
+    among them.
 
-    A code with more than 1/most of the tuples of a side that are to be stored, or that probe, is a candidate (unless it
-    has one tuple only). Of the candidates of all sides the heaviest are taken.
+    Heavy is a code by its part of the batch's work (tuples stored, tuples probing and pairs) or by its part of all that
+    is stored, whichever is larger. A code with more than 1/most of a run, of the tuples of a side that are to be
+    stored, or of those that probe, is a candidate (unless it has one tuple only).
 
     A redacted key is named by its code, which is salted or a hash. Where codes are values, because they are compared by
     order, no redacted key is reported. Of three sides or more without a common key none is: a code of one side says
     nothing about those of another.
     """
-    if (names == "redacted" and tally.spec.ordered_codes) or (len(tally.stored) > 2 and not tally.spec.equal_codes):
-        return ()
-    named: dict[int, tuple[int, Tuples, int]] = {}
-    for side, tuples in [*enumerate(tally.stored), *enumerate(tally.probing)]:
-        for row in _heads(tuples, most):
-            named.setdefault(int(tuples.codes[row]), (side, tuples, int(row)))
-    codes = np.array(sorted(named), np.int64)
-    arrived = [_rows(t.codes, codes) for t in tally.stored]
-    probed = [_rows(t.codes, codes) for t in tally.probing]
-    results = [np.zeros(len(codes), np.int64) for _ in tally.stored]
-    for side, counts in enumerate(results):
-        for probing, pairs in _found_in(tally, side):
-            counts += _between(probing.codes, codes, np.concatenate([[0], np.cumsum(pairs)]))
-    weight = np.sum(arrived, axis=0) + np.sum(probed, axis=0) + np.sum(results, axis=0)
-    top = np.sort(np.lexsort((codes, -weight))[:most])
-    kept = _stored(tally, codes[top])
+    if (names == "redacted" and tally.spec.ordered_codes) or (len(tally.new) > 2 and not tally.spec.equal_codes):
+        return (), ()
+    found = _candidates(tally, most)
+    codes = np.union1d(np.array(list(found), np.int64), np.array(asked, np.int64))
+    counts = _counted(tally, codes)
+    candidate = np.isin(codes, np.array(list(found), np.int64)) & counts.present  # a masked run may name dead ones
+    weight = np.where(candidate, counts.weight(tally), -1.0)
+    top = np.sort(np.lexsort((codes, -weight))[: min(most, int(candidate.sum()))])
     if names == "named":
-        labels = _names(tally.spec, [named[code] for code in codes[top].tolist()])
+        labels = _names(tally.spec, [found[code] for code in codes[top].tolist()])
     else:
         labels = [f"key-{code:016x}" for code in codes[top].view(np.uint64).tolist()]
-    columns = [[list(map(int, side[top])) for side in counts] for counts in (arrived, probed, results)]
+    others = np.setdiff1d(np.flatnonzero(np.isin(codes, np.array(asked, np.int64)) & counts.present), top)
+    return _keys(codes, counts, top, labels), _keys(codes, counts, others, [""] * len(others))
+
+
+Head = tuple[int, Tuples, int]
+"""(side, tuples, row): a tuple that has a certain code."""
+
+
+def _candidates(tally: Tally, most: int) -> dict[int, Head]:
+    """The codes that may be heavy, each with a tuple that has it. Of those that are only stored, the `most` with the
+    most tuples in the runs where they are large."""
+    named: dict[int, Head] = {}
+    for side, runs in enumerate(tally.new):
+        for run in runs:
+            _name(named, side, run.tuples, run.heads)
+    for side, tuples in enumerate(tally.probing):
+        _name(named, side, tuples, _heads(tuples, most))
+    for side, runs in enumerate(tally.old or ()):
+        at = [(run, row) for run in runs for row in run.heads.tolist()]
+        if not at:
+            continue
+        code = np.concatenate([run.tuples.codes[run.heads].astype(np.int64) for run in runs])
+        size = np.concatenate([_sizes(run.tuples.codes, run.heads) for run in runs])
+        _, first, owner = np.unique(code, return_index=True, return_inverse=True)
+        total = np.bincount(owner.reshape(-1), size, len(first))
+        for n in first[np.argsort(-total, kind="stable")[:most]].tolist():
+            named.setdefault(int(code[n]), (side, at[n][0].tuples, at[n][1]))
+    return named
+
+
+def _name(named: dict[int, Head], side: int, tuples: Tuples, rows: I64) -> None:
+    for code, row in zip(tuples.codes[rows].tolist(), rows.tolist(), strict=True):
+        named.setdefault(int(code), (side, tuples, row))
+
+
+class _Counts(NamedTuple):
+    """Of n codes: arrays [sides, n]; and of the stored tuples that expire (side, until, [n])."""
+
+    arrived: I64
+    probed: I64
+    stored: I64
+    results: I64
+    aging: list[tuple[int, int, I64]]
+
+    def weight(self, tally: Tally) -> npt.NDArray[np.float64]:
+        """[n] The larger of a code's part of all work and of all that is stored."""
+        work, stored = (self.arrived + self.probed + self.results).sum(axis=0), self.stored.sum(axis=0)
+        tuples = sum(len(run.tuples) for runs in tally.new for run in runs) + sum(map(len, tally.probing))
+        pairs = sum(int(of_each.sum()) for side in range(len(tally.new)) for _, of_each in _found_in(tally, side))
+        held = sum(int(run.cells.sum()) for side in range(len(tally.new)) for run in tally.kept(side))
+        out: npt.NDArray[np.float64] = np.maximum(work / max(tuples + pairs, 1), stored / max(held, 1))
+        return out
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """[n] Whether anything of a code is here."""
+        out: npt.NDArray[np.bool_] = (self.arrived + self.probed + self.stored).sum(axis=0) > 0
+        return out
+
+
+def _counted(tally: Tally, codes: I64) -> _Counts:
+    """The exact counts of these codes on this instance; stored ones are zeros if nobody counts them."""
+    sides = len(tally.new)
+    arrived, probed, stored, results = np.zeros((4, sides, len(codes)), np.int64)
+    aging: dict[tuple[int, int], I64] = {}
+    for side in range(sides):
+        for run in tally.new[side]:
+            arrived[side] += _rows(run.tuples.codes, codes)
+        probed[side] = _rows(tally.probing[side].codes, codes)
+        for probing, pairs in _found_in(tally, side):
+            results[side] += _between(probing.codes, codes, np.concatenate([[0], np.cumsum(pairs)]))
+        for run in tally.kept(side):
+            mine = run.tuples.codes
+            rows = _rows(mine, codes) if run.alive is None else _rows_alive(mine, codes, run.alive)
+            stored[side] += rows
+            if run.until is not None:
+                aging[side, run.until] = aging.get((side, run.until), 0) + rows
+    return _Counts(arrived, probed, stored, results, [(*key, aging[key]) for key in sorted(aging)])
+
+
+def _keys(codes: I64, counts: _Counts, some: I64, names: Sequence[str]) -> tuple[HeavyKey, ...]:
+    """Some of the codes as keys."""
+    arrived, probed, stored, results = (
+        list(map(tuple, of[:, some].T.tolist()))
+        for of in (counts.arrived, counts.probed, counts.stored, counts.results)
+    )
+    aging: list[list[tuple[int, int, int]]] = [[] for _ in names]
+    for side, until, of_each in counts.aging:
+        for n, count in enumerate(of_each[some].tolist()):
+            if count:
+                aging[n].append((side, until, count))
     return tuple(
-        HeavyKey(
-            int(codes[k]),
-            labels[n],
-            tuple(side[n] for side in columns[0]),
-            tuple(side[n] for side in columns[1]),
-            tuple(int(side[n]) for side in kept),
-            tuple(side[n] for side in columns[2]),
-        )
-        for n, k in enumerate(top)
+        HeavyKey(int(code), name, arrived[n], probed[n], stored[n], results[n], tuple(aging[n]))
+        for n, (code, name) in enumerate(zip(codes[some].tolist(), names, strict=True))
     )
 
 
-def _names(spec: JoinSpec, heads: Sequence[tuple[int, Tuples, int]]) -> list[str]:
+def _names(spec: JoinSpec, heads: Sequence[Head]) -> list[str]:
     """The names of keys, each given as (side, tuples, row) of a tuple that has it. One read for each set of tuples."""
     names = [""] * len(heads)
     groups: dict[tuple[int, int], list[int]] = {}
@@ -204,20 +325,6 @@ def _texts(column: pa.Array) -> list[Any]:
     ]
 
 
-def _stored(tally: Tally, codes: I64) -> list[I64]:
-    """For each side, [codes] tuples with that code that are alive here after the batch; zeros if nobody counts them."""
-    if tally.runs is None:
-        return [np.zeros(len(codes), np.int64) for _ in tally.stored]
-    out = []
-    for side, tuples in enumerate(tally.stored):
-        total = _rows(tuples.codes, codes)
-        for run in tally.runs[side]:
-            mine = run.tuples.codes
-            total += _rows(mine, codes) if run.alive is None else _rows_alive(mine, codes, run.alive)
-        out.append(total)
-    return out
-
-
 def _heads(tuples: Tuples, most: int) -> I64:
     """The first rows of the largest groups of equal codes, at most `most`. Small groups are passed over unless all are
     small: a group must have 1/(8 most) of the tuples, and two of them."""
@@ -227,6 +334,12 @@ def _heads(tuples: Tuples, most: int) -> I64:
     if len(large) > most:
         large = large[np.argpartition(sizes[large], -most)[-most:]]
     return starts[large]
+
+
+def _sizes(sorted_codes: Codes, first_rows: I64) -> I64:
+    """How many rows each of these groups of equal codes has."""
+    out: I64 = np.searchsorted(sorted_codes, sorted_codes[first_rows], "right") - first_rows
+    return out
 
 
 def _rows(sorted_codes: Codes, codes: I64) -> I64:

@@ -11,13 +11,14 @@ Not here: what an instance does with its work (batch.py), and who makes it (runt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.program import Program
+from evenjoin.load.samples import USUAL_GRAIN, Grain
 from evenjoin.placement.place import stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
@@ -36,7 +37,9 @@ class Work:
     masks       the tables that masked runs name, by that name
     tracked     how many heavy keys each instance reports, with what is stored of them and of each cell;
                 0: nobody wants stored counts, and HEAVY_KEYS are reported without them
-    sampling    whether dispatch samples codes for the planner
+    watched     by instance the codes of keys that it counts, heavy or not (load/watch.py)
+    sampling    whether dispatch samples codes for the planner, and
+    grain       how many points stand for a side then
     time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
     """
@@ -55,7 +58,9 @@ class Work:
     merge_budget: int
     pair_limit: int
     tracked: int = 0
+    watched: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     sampling: Literal["none", "codes"] = "none"
+    grain: Grain = USUAL_GRAIN
     redact: bool = False
     time_limit: int | None = None
     step: Callable[[str, int], None] | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from evenjoin.load.samples import Sample, merge_samples
+from evenjoin.load.samples import Slice, Slices, joined, slices_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Intake:
                               although the join has time bounds, or the side's filter fails)
     latest                    the latest event time of the rows that the watermark sees: all but those that are
                               unmatchable or ahead
-    sample                    a sample of the codes, where a planner looks at codes
+    sample                    samples of the codes by sub-window, where a planner looks at codes
     ahead, ahead_from         rows set aside because their event time is too far ahead, and the least of their times
     """
 
@@ -32,9 +32,14 @@ class Intake:
     late: int = 0
     unmatchable: int = 0
     latest: int | None = None
-    sample: Sample = field(default=(), compare=False)
+    sample: Slices = field(default=(), compare=False)
     ahead: int = 0
     ahead_from: int | None = None
+
+    def __post_init__(self) -> None:
+        """A sample that comes from JSON has lists for slices."""
+        if any(not isinstance(one, Slice) for one in self.sample):
+            object.__setattr__(self, "sample", slices_from_json(self.sample))
 
     @property
     def seen(self) -> int:
@@ -52,7 +57,7 @@ class Intake:
             self.late + other.late,
             self.unmatchable + other.unmatchable,
             max(times) if times else None,
-            merge_samples(self.sample, other.sample) if self.sample or other.sample else (),
+            joined((*self.sample, *other.sample)) if self.sample and other.sample else self.sample or other.sample,
             self.ahead + other.ahead,
             min(least) if least else None,
         )

@@ -6,9 +6,10 @@ bucket once its heavy keys are taken out. Nothing is counted twice: over all ite
     bucket 0: 900 arrived = key 42: 700 + key 7: 150 + the remainder of bucket 0: 50
 
 `loads(items, table)` says what each unit would have stored, been asked and found, had these items met that table. For
-the table that they did meet it repeats the report. For another one it is the forecast by which planners and guards
-decide. Under a Biclique a tuple of an item is stored on one unit of its side (by weight) and probes every unit of the
-other sides, hence
+the table that they did meet it repeats the report, but for what shares leave open: a split key's tuples are spread by
+weight, and not as they happened to fall. For another one it is the forecast by which planners and guards decide. Under
+a Biclique a tuple of an item is stored on one unit of its side (by weight) and probes every unit of the other sides,
+hence
 
     stored(s, i)  = sum of stored_k[s]  * share_k(s, i)         the papers' |R_i|
     arrived(s, i) = sum of arrived_k[s] * share_k(s, i)
@@ -25,9 +26,9 @@ the shares of a copied side add up to more than 1. Every cell has tuples of all 
 each cell where it is found: if a third side divides the key, partial results are counted more than once.
 
 Pure arrays; cost O(items + units).
-Not in `loads`: a Grid, or a Cube that takes more than keys, and a ranged table, which has no buckets. Planners go by
-`Items.alive`, points that stand for the tuples alive. These are the report's samples, or, where one region takes
-everything, one point a side: the copies stored over the copies that a tuple has.
+A Grid, a Cube that takes more than keys, and a ranged table have no keys to place. There `Items.alive` stands for the
+tuples: the report's samples, or, where one region takes everything, one point a side: the copies stored over the copies
+that a tuple has.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.report import LoadReport
+from evenjoin.placement.moved import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
@@ -58,8 +61,8 @@ class Items:
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
     further                    per side the codes of these points by its further indexes; empty if they are not known
-    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that its
-                               instances then held: exact, copies counted
+    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that
+                               its instances then held: exact, copies counted
     """
 
     code: I64
@@ -122,6 +125,19 @@ def items_of(report: LoadReport, table: RoutingTable) -> Items:
     return replace(_items_of(report, table), held=(table.name, held))
 
 
+def with_rates(report: LoadReport, last: LoadReport | None, table: RoutingTable) -> LoadReport:
+    """The report of a batch that ran under `table`, with smoothed rates that go on from those of the last report. A
+    table of grids or areas has none: there the planners go by what is stored."""
+    if is_matrix(table):
+        return report
+    return replace(report, rates=rates_after(last.rates if last else None, items_of(report, table)))
+
+
+def planning_items(report: LoadReport, table: RoutingTable) -> Items:
+    """The items as planners see them: arrivals and results are smoothed over batches (rates.py)."""
+    return smoothed(items_of(report, table), report.rates)
+
+
 def _items_of(report: LoadReport, table: RoutingTable) -> Items:
     sides, own = table.groups, table.compiled.key_codes
     cells = np.zeros((3, sides, table.cells))
@@ -134,7 +150,7 @@ def _items_of(report: LoadReport, table: RoutingTable) -> Items:
         none = np.zeros(table.cells, np.int64)
         return Items(none, none > 0, np.arange(table.cells), cells[1], cells[0], cells[2], alive, further)
     every_code = np.array([key.code for key in report.heavy], np.int64)
-    new = routed(table, every_code) < 0
+    new = (routed(table, every_code) < 0) & ~np.isin(every_code, np.array(report.partial, np.int64))
     codes, heavy = every_code[new], [key for key, is_new in zip(report.heavy, new.tolist(), strict=True) if is_new]
     counts = np.zeros((3, sides, len(heavy)))
     if heavy:  # keys are counted by side; a group of pairs (tree) is none
@@ -195,9 +211,11 @@ def regions_of_items(items: Items, table: RoutingTable) -> I64:
 
 def loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
     """The loads that the units of each side would have, had these items met this table."""
+    if is_matrix(table):
+        return _matrix_loads(items, table)
     totals = np.zeros((4, table.groups, len(table.regions)))
-    regions = regions_of_items(items, table) if not table.ranged else np.zeros(0, np.int64)
-    for side in range(table.groups if not table.ranged else 0):
+    regions = regions_of_items(items, table)
+    for side in range(table.groups):
         for row, counts in enumerate((items.stored, items.arrived, items.asking, items.results)):
             totals[row, side] = np.bincount(regions, counts[side], len(table.regions))
     out, cubes = [], _cubes(table)
@@ -213,6 +231,28 @@ def loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
             unit = np.concatenate([unit, np.flatnonzero(shares[side])])
         out.append(UnitLoads(side, np.unique(unit), *sums))
     return tuple(out)
+
+
+def _matrix_loads(items: Items, table: RoutingTable) -> tuple[UnitLoads, ...]:
+    """The same for grids, areas and cubes, where each instance is a unit of all sides. The points alive stand for the
+    tuples: each goes where `place` puts it, and arrivals are spread as they are. Of the results an instance finds its
+    part by the product of what it stores of the sides."""
+    every, instances = np.arange(table.instances), table.instances
+    if not items.alive:
+        return tuple(UnitLoads(side, every, *np.zeros((4, instances))) for side in range(table.groups))
+    volume = stored_volume(table, items.alive, items.further)
+    weight = np.array([weights.sum() for _, weights in items.alive])
+    shares = volume / np.where(weight > 0, weight, 1.0)[:, None]
+    copies = items.held[1].sum(axis=1) / np.where(weight > 0, weight, 1.0) if items.held else np.ones(table.groups)
+    arrived = items.arrived.sum(axis=1) / np.maximum(copies, 1.0)
+    found = shares.prod(axis=0) / max(float(shares.prod(axis=0).sum()), 1e-300)
+    each, asking = arrived[:, None] * shares, (arrived[:, None] * shares).sum(axis=0)
+    held = items.held_under(table)
+    return tuple(
+        UnitLoads(side, every, (volume if held is None else held)[side], each[side], asking - each[side],
+                  items.results[side].sum() * found)
+        for side in range(table.groups)
+    )  # fmt: skip
 
 
 def _in_cube(totals: F64, shares: F64, side: int) -> tuple[F64, F64, F64, F64]:
@@ -269,14 +309,11 @@ def change(items: Items, old: RoutingTable, new: RoutingTable) -> Change:
 
 def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
     """About how many stored tuples change place. Exact for whole keys and buckets; the shares of split keys, and what
-    samples stand for, are expectations."""
+    samples stand for, are expectations of what `diff` moves."""
     if is_matrix(old) or is_matrix(new):
         return moved_volume(old, new, items.alive, items.further) if items.alive else 0.0
-    total, most = 0.0, max(old.instances, new.instances)
-    for side in range(old.groups):
-        before, after = (_shares(items, table, side, most) for table in (old, new))
-        total += float((items.stored[side] * np.maximum(after - before, 0.0).sum(axis=1)).sum())
-    return total
+    before, after = regions_of_items(items, old), regions_of_items(items, new)
+    return sum(float(items.stored[side] @ entering(old, new, side, before, after)) for side in range(old.groups))
 
 
 def is_matrix(table: RoutingTable) -> bool:
@@ -284,11 +321,6 @@ def is_matrix(table: RoutingTable) -> bool:
     the planner does not go by units."""
     copied = [region for region in table.regions if isinstance(region.topology, (Grid, Cube))]
     return table.ranged or not all(map(_divides_keys, copied))
-
-
-def _shares(items: Items, table: RoutingTable, side: int, instances: int = 0) -> F64:
-    """[n, instances] The share of each item that each instance stores. `instances` asks for more than the table has."""
-    return shares_by_region(table, side, Role.STORE, instances)[regions_of_items(items, table)]
 
 
 def _units(table: RoutingTable, side: int) -> Holdings:

@@ -67,6 +67,8 @@ class HeavyKey:
     results   pairs found in the side's store here by any step of a path, before a residual predicate or a further edge
               rejects some of them. With two sides these are the candidates of results; with more, partial combinations
               count too, because they are work
+
+    `aging` says of the stored tuples that may expire when they do: (side, until, count), see Aging.
     """
 
     code: int
@@ -75,6 +77,7 @@ class HeavyKey:
     probed: tuple[int, ...]
     stored: tuple[int, ...]
     results: tuple[int, ...]
+    aging: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def matches(self) -> int:
@@ -85,14 +88,19 @@ class HeavyKey:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> HeavyKey:
-        counts = (tuple(data[name]) for name in ("arrived", "probed", "stored", "results"))
-        return cls(data["code"], data["name"], *counts)
+        counts = {name: tuple(data[name]) for name in ("arrived", "probed", "stored", "results")}
+        return cls(code=data["code"], name=data["name"], **counts, aging=tuple(map(tuple, data["aging"])))
 
 
 CellCount = tuple[int, int, int, int, int]
 """(side, cell, arrived, stored, results): counts of one cell of the table (see `cells_of` in placement/place.py). They
 mean the same as in HeavyKey."""
 
+
+Aging = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+"""(side, until, cells, counts): the stored tuples of these cells that are in runs which expire by `until`, their `high`
+(state/manifest.py). Over all `until` of a side this is FastJoin's vector of sub-window counts (III-E): expiry pops it.
+A side of which nothing expires has none."""
 
 PackCount = tuple[int, int, int, int, int]
 """(store, packs, pairs, messages, bytes): what was made of a store of packs, and what of it was sent on."""
@@ -108,6 +116,9 @@ class Receipt:
     busy_ms            processor time of the instance
     receive_ms         the part of it spent on taking in and sorting what was sent
     cells, heavy       the load by cell of the table, and of the heaviest keys
+    asked              the load of the keys that this instance was asked for (watch.py) and has, heavy or not. Their
+                       names are left empty
+    aging              when the stored tuples of the cells expire
     intake             per side, what the dispatch tasks saw that sent their notes to this instance
     late_files         the files with late rows that this instance wrote
     place_us           microseconds that placing one tuple takes, measured here; 0 if no planner wants to know
@@ -131,6 +142,8 @@ class Receipt:
     receive_ms: float = 0.0
     cells: tuple[CellCount, ...] = ()
     heavy: tuple[HeavyKey, ...] = ()
+    asked: tuple[HeavyKey, ...] = ()
+    aging: tuple[Aging, ...] = ()
     intake: tuple[Intake, ...] = ()
     late_files: tuple[str, ...] = field(default=())
     place_us: float = 0.0
@@ -147,7 +160,7 @@ class Receipt:
         data = {name: getattr(self, name) for name in self.__slots__}
         for name in ("sealed", "merged"):
             data[name] = [[*place, [run.to_json() for run in runs]] for place, runs in data[name].items()]
-        for name in ("heavy", "intake"):
+        for name in ("heavy", "asked", "intake"):
             data[name] = [item.to_json() for item in data[name]]
         body = json.dumps(data).encode()
         return b"%08x\n%s" % (zlib.crc32(body), body)
@@ -161,7 +174,9 @@ class Receipt:
         data = json.loads(body)
         for name in ("sealed", "merged"):
             data[name] = {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
-        data["heavy"] = tuple(map(HeavyKey.from_json, data["heavy"]))
+        for name in ("heavy", "asked"):
+            data[name] = tuple(map(HeavyKey.from_json, data[name]))
+        data["aging"] = tuple((*when, tuple(cells), tuple(counts)) for *when, cells, counts in data["aging"])
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
         for name in ("cells", "packs"):
             data[name] = tuple(map(tuple, data[name]))
@@ -231,6 +246,8 @@ def over_hops(receipts: Sequence[Receipt]) -> Receipt:
         receive_ms=round(sum(r.receive_ms for r in receipts), 3),
         cells=tuple(cell for r in receipts for cell in r.cells),
         heavy=tuple(key for r in receipts for key in r.heavy),
+        asked=tuple(key for r in receipts for key in r.asked),
+        aging=tuple(one for r in receipts for one in r.aging),
         packs=tuple(count for r in receipts for count in r.packs),
         hubs=sum(r.hubs for r in receipts),
         members=sum(r.members for r in receipts),

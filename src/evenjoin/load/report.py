@@ -6,10 +6,11 @@ keys. The report is recorded in the commit, and it is what the user sees as `que
 
 What may be relied on:
 
-* Counts per instance are exact. So are counts per cell, except that expiry is known per side only: when tuples expire,
-  the stored tuples of each cell and key shrink by the side's share.
-* Each instance reports its k heaviest keys of the batch (HEAVY_KEYS, or what the planner asks for). What it says of a
-  key is exact for that instance. A key that some instance did not report is counted without that instance.
+* Counts per instance and per cell are exact, also after tuples have expired: receipts say which of the stored tuples
+  expire when (`Aging`), and what the manifest has lost is popped.
+* Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
+  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
+* `rates` are smoothed over batches (rates.py); all other counts are of this batch.
 * Memory: k keys an instance, whatever the number of keys.
 
 Not here: what the load means for the next table (the papers' models beside this file, and strategies/).
@@ -19,13 +20,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from evenjoin.load.intake import Intake
+from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
-from evenjoin.load.samples import Sample, merge_samples, scaled
+from evenjoin.load.samples import (
+    USUAL_GRAIN,
+    Grain,
+    Sample,
+    Slice,
+    Slices,
+    coarsened,
+    joined,
+    scaled,
+    slices_from_json,
+    whole,
+)
+from evenjoin.placement.place import cells_of
+from evenjoin.placement.shares import hosts
+from evenjoin.placement.table import RoutingTable
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -94,11 +112,15 @@ class LoadReport:
 
     instances, heavy, cells   by instance; the heaviest keys, heaviest first; by cell of the table
     intake, expired           what dispatch saw, by side; how many stored tuples expired
-    recent[b][i]              tuples that instance i took in, for the last RECENT batches with as many instances; this
+    recent[b][i]              tuples that instance i took in, for the last RECENT batches under the same table; this
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
-    samples[s]                up to SAMPLE_POINTS points (code, weight, further codes) for the tuples of side s, copies
-                              not counted (load/samples.py); empty if nobody sampled
+    interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
+    partial                   codes of those heavy keys that some host of theirs has not counted
+    rates                     arrivals and results, smoothed over batches; None if no planner asks
+    samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
+                              counted (load/samples.py); empty if nobody sampled
+    slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     """
 
     batch: int
@@ -110,7 +132,11 @@ class LoadReport:
     recent: tuple[tuple[int, ...], ...] = ()
     hash_us: float = 0.0
     transfer_us: float = 0.0
+    interval_ms: float = 0.0
+    partial: tuple[int, ...] = ()
+    rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
+    slices: tuple[Slices, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -126,10 +152,15 @@ class LoadReport:
         data = {name: getattr(self, name) for name in self.__slots__}
         for name in ("instances", "heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
+        data["rates"] = self.rates.to_json() if self.rates else None
+        if self.slices:
+            del data["samples"]
         return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LoadReport:
+        slices = tuple(map(slices_from_json, data.get("slices", ())))
+        samples = tuple(map(whole, slices)) or tuple(tuple(map(tuple, side)) for side in data.get("samples", ()))
         return cls(
             **{
                 **data,
@@ -138,26 +169,62 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
-                "samples": tuple(tuple(map(tuple, side)) for side in data.get("samples", ())),
+                "partial": tuple(data.get("partial", ())),
+                "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
+                "samples": samples,
+                "slices": slices,
             }
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a batch was run, as far as its report needs to know it.
+
+    table, before   the table, and whether the batch before ran under the same one
+    asked           by instance the codes of keys that it was asked for (watch.py); None: no planner wants to know
+    packs           the stores of packs, by number, with their names
+    grain           how many points stand for a side
+    """
+
+    table: RoutingTable
+    before: Literal["same", "another"] = "same"
+    asked: Mapping[int, tuple[int, ...]] | None = None
+    packs: Mapping[int, str] = field(default_factory=dict)
+    grain: Grain = USUAL_GRAIN
+
+
 def report_of(
-    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None,
-    packs: Mapping[int, str] | None = None,
+    receipts: Sequence[Receipt], stored: Manifest, kept: Manifest, expired: int, last: LoadReport | None, ran: Ran
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
-    it that has not expired (`expired` tuples have). `last` is the report of the batch before. `packs` names the stores
-    of packs."""
-    report = fold(receipts, stored, len(receipts[0].stored), last)
-    report = replace(stored_under(report, kept), expired=expired)
-    if packs:
+    it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
+    gone = _gone(stored, kept, len(receipts[0].stored))
+    living = [unexpired(receipt, gone) for receipt in receipts]
+    report = fold(living, kept, len(receipts[0].stored), last if ran.before == "same" else None)
+    report = replace(report, expired=expired)
+    if ran.asked is not None:
+        report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
+    if ran.packs:
         report = replace(
             report,
-            instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
+            instances=tuple(_packed(*both, kept, ran.packs) for both in zip(report.instances, receipts, strict=True)),
         )
-    return sampled(report, receipts, last)
+    return sampled(report, receipts, last, gone, ran.grain)
+
+
+def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The codes of heavy keys that some host of theirs has not counted, ascending. `asked` are by instance the codes
+    that it was asked for (watch.py)."""
+    if table.ranged:
+        return ()
+    counted: dict[int, int] = defaultdict(int)
+    for receipt in receipts:
+        for code in {key.code for key in receipt.heavy}:
+            counted[code] += 1
+    codes = np.array(sorted(counted.keys() - {code for of_it in asked.values() for code in of_it}), np.int64)
+    count, _ = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
+    return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
 
 
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:
@@ -174,7 +241,8 @@ def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping
 
 
 def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
-    """The report of one batch before expiry and without samples. `last` is the report of the batch before."""
+    """The report of one batch, without samples, of receipts from which is taken what has expired. `last` is the report
+    of the batch before, if that ran under the same table."""
     instances = tuple(
         InstanceLoad(
             receipt.instance,
@@ -207,55 +275,87 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
     )
 
 
-def stored_under(report: LoadReport, manifest: Manifest) -> LoadReport:
-    """The report with stored tuples and bytes as of the manifest after expiry.
+Gone = Sequence[int | None]
+"""By side the latest `until` of what has expired; None if nothing has."""
 
-    How much of a cell or of a key has expired is not known, only how much of the side. Their stored tuples shrink by
-    the same share.
-    """
-    sides = range(len(report.intake))
-    before = [sum(load.stored[side] for load in report.instances) for side in sides]
-    left = [sum(manifest.stored(load.instance, side) for load in report.instances) for side in sides]
-    share = [after / total if total else 1.0 for after, total in zip(left, before, strict=True)]
+
+def _gone(stored: Manifest, kept: Manifest, sides: int) -> Gone:
+    """What expired between two manifests. A run expires by its `high` alone, so of a side all that are not later than
+    the latest that expired have expired too."""
+    out: list[int | None] = [None] * sides
+    for (instance, store), runs in stored.runs.items():
+        if store < sides:
+            left = set(kept.of(instance, store))
+            highs = [run.high for run in runs if run not in left]
+            out[store] = max((one for one in (out[store], *highs) if one is not None), default=None)
+    return out
+
+
+def unexpired(receipt: Receipt, gone: Gone) -> Receipt:
+    """The receipt without the stored tuples that have expired since."""
+    if all(until is None for until in gone):
+        return receipt
+    less: dict[tuple[int, int], int] = defaultdict(int)
+    for side, until, cells, counts in receipt.aging:
+        if _is_gone(gone, side, until):
+            for cell, count in zip(cells, counts, strict=True):
+                less[side, cell] += count
     return replace(
-        report,
-        cells=tuple((side, cell, new, round(old * share[side]), found) for side, cell, new, old, found in report.cells),
-        heavy=tuple(
-            replace(key, stored=tuple(round(count * share[side]) for side, count in enumerate(key.stored)))
-            for key in report.heavy
-        ),
-        instances=tuple(
-            replace(
-                load,
-                stored=tuple(manifest.stored(load.instance, side) for side in range(len(load.stored))),
-                bytes=manifest.bytes(load.instance),
-            )
-            for load in report.instances
-        ),
+        receipt,
+        cells=tuple((side, cell, new, old - less[side, cell], found) for side, cell, new, old, found in receipt.cells),
+        heavy=tuple(_unexpired_key(key, gone) for key in receipt.heavy),
+        asked=tuple(_unexpired_key(key, gone) for key in receipt.asked),
     )
 
 
-def sampled(report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None) -> LoadReport:
-    """The report with its samples: those of the last report, less what has expired, and those of this batch.
+def _unexpired_key(key: HeavyKey, gone: Gone) -> HeavyKey:
+    stored = list(key.stored)
+    for side, until, count in key.aging:
+        if _is_gone(gone, side, until):
+            stored[side] -= count
+    return replace(key, stored=tuple(stored))
 
-    How many tuples are alive is estimated: the copies stored, over the copies that a tuple of this batch has.
+
+def _is_gone(gone: Gone, side: int, until: int) -> bool:
+    last = gone[side]
+    return last is not None and until <= last
+
+
+def sampled(
+    report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None, gone: Sequence[int | None] = (),
+    grain: Grain | None = None,
+) -> LoadReport:  # fmt: skip
+    """The report with its samples: those of the last report and those of this batch, without the sub-windows that have
+    expired. `gone` is, by side, the latest time that has expired in this batch.
+
+    Where nobody sampled before, the points of this batch stand for the old tuples too. How many these are is estimated:
+    the copies stored, over the copies that a tuple of this batch has.
     """
     if not any(intake.sample for intake in report.intake) and not (last is not None and last.samples):
         return report
     out = []
     for side, intake in enumerate(report.intake):
-        old = last.samples[side] if last is not None and last.samples else ()
-        arrived = intake.seen - intake.late
-        copies = sum(receipt.stored[side] for receipt in receipts)
+        new, copies = intake.sample, sum(receipt.stored[side] for receipt in receipts)
         stored = sum(load.stored[side] for load in report.instances)
-        if copies and arrived:
-            alive = stored * arrived / copies
-        else:
-            before = sum(load.stored[side] for load in last.instances) if last is not None else 0
-            alive = sum(point[1] for point in old) * stored / before if before else 0.0
-        points = merge_samples(scaled(old, alive - min(arrived, alive)), intake.sample)
-        out.append(scaled(points, alive))  # where nobody sampled before, the new points stand for the old tuples too
-    return replace(report, samples=tuple(out)) if any(out) else report
+        if not (last is not None and last.samples) and copies and stored > copies:
+            more = stored / copies
+            new = tuple(one._replace(points=scaled(one.points, more * one.weight)) for one in new)
+        latest = gone[side] if side < len(gone) else None
+        alive = (one for one in (*_before(last, side), *new) if _lives(one, latest))
+        out.append(coarsened(joined(alive), grain or Grain()))
+    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake))
+    return replace(report, slices=tuple(out), samples=tuple(map(whole, out))) if any(out) else report
+
+
+def _before(last: LoadReport | None, side: int) -> Slices:
+    """The slices of the last report. One that has only samples (of an older checkpoint) has them in one slice."""
+    if last is None or not last.samples:
+        return ()
+    return last.slices[side] if last.slices else (Slice(0, None, last.samples[side]),)
+
+
+def _lives(one: Slice, gone: int | None) -> bool:
+    return one.until is None or gone is None or one.until > gone
 
 
 def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
@@ -270,17 +370,20 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
     """Every reported key once, the heaviest first.
 
     Under a Biclique a tuple is stored on one unit of its side, but probes all units of the other. So arrivals are added
-    up over the instances, while any instance that a side's tuples probe has seen all of them.
+    up over the instances, while any instance that a side's tuples probe has seen all of them. A key that no instance
+    named is left out, even if some were asked for it.
     """
-    seen: dict[int, list[HeavyKey]] = defaultdict(list)
+    names = {key.code: key.name for receipt in receipts for key in receipt.heavy}
+    seen: dict[int, list[HeavyKey]] = {code: [] for code in names}
     for receipt in receipts:
-        for key in receipt.heavy:
-            seen[key.code].append(key)
+        for key in (*receipt.heavy, *receipt.asked):
+            if key.code in seen:
+                seen[key.code].append(key)
     keys = []
     for code, parts in seen.items():
         probed = tuple(max(part.probed[s] for part in parts) for s in range(sides))
         arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in range(sides))
         stored = tuple(sum(part.stored[s] for part in parts) for s in range(sides))
         results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
-        keys.append(HeavyKey(code, parts[0].name, arrived, probed, stored, results))
+        keys.append(HeavyKey(code, names[code], arrived, probed, stored, results))
     return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))

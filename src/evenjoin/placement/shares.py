@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.kernels.runs import expand
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role, Topology
 
@@ -60,6 +61,16 @@ def _held(topology: Topology, group: int, role: Role) -> tuple[tuple[int, ...], 
             if has & role:
                 held[instance] = held.get(instance, 0.0) + slot.weight / total
     return tuple(held), tuple(held.values())
+
+
+def hosts(table: RoutingTable, region: I64) -> tuple[I64, I64]:
+    """For each of these regions, how many instances store tuples of it, of whatever group; and these instances, region
+    after region."""
+    held = [holdings(table, group, Role.STORE) for group in range(table.groups)]
+    pairs = np.unique(np.concatenate([one.region * table.instances + one.instance for one in held]))
+    first = np.searchsorted(pairs, np.arange(len(table.regions) + 1) * table.instances)
+    count = first[region + 1] - first[region]
+    return count, pairs[expand(first[region], count)] % table.instances
 
 
 def shares_by_region(table: RoutingTable, group: int, role: Role, instances: int = 0) -> F64:

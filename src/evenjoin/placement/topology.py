@@ -56,7 +56,9 @@ class Biclique:
     """Each group has units; a tuple is stored on one unit of its group and probes every unit of the groups it meets.
 
     `units[group]` are the instances that host the group's units. `weights[group]` are the shares of these units (D-JB's
-    split keys); None: all units have the same share. `meets` lists the pairs of groups (a < b) that meet; None: all do.
+    split keys); None: all units have the same share. A unit that is named several times has as many pieces of the range
+    of `u`, each with its own weight, and is still one unit: a split key that gets other weights can so leave each unit
+    what it has (strategies/djb/division.py). `meets` lists the pairs of groups (a < b) that meet; None: all do.
     """
 
     units: tuple[tuple[int, ...], ...]

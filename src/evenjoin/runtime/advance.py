@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Literal
 
 from evenjoin.commit.log import Commit, Watermark
 from evenjoin.events import Migration, Totals, Verdict
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
+from evenjoin.load.items import with_rates
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, report_of
+from evenjoin.load.report import LoadReport, Ran, report_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
@@ -35,12 +37,13 @@ NOTHING_YET = Commit(-1, "", "", Manifest(), Watermark(), None)
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The time, handed in as a value: `now` and when the join `started`, both in seconds since the epoch, and a
-    stopwatch that times the planner."""
+    """The time, handed in as a value: `now` and when the join `started`, both in seconds since the epoch, a stopwatch
+    that times the planner, and the time since the last batch ended (0: not known)."""
 
     now: float
     started: float
     stopwatch: Callable[[], float]
+    since_last_ms: float = 0.0
 
 
 def advance(
@@ -60,7 +63,12 @@ def advance(
         mark = replace(mark, jump=jumped(before.watermark.jump, intake))
     stored = Manifest(work.runs).changed_by((receipt.merged, receipt.sealed) for receipt in receipts)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
-    report = report_of(receipts, stored, kept, expired, before.report, work.pack_names)
+    same: Literal["same", "another"] = "same" if before.table == work.table.name else "another"
+    ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
+    report = report_of(receipts, stored, kept, expired, before.report, ran)
+    report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
+    if work.tracked:
+        report = with_rates(report, before.report, work.table)
     rebalanced = before.verdict.rebalanced if before.verdict else None
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))

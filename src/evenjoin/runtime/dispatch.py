@@ -33,7 +33,7 @@ from evenjoin.instance.work import Work
 from evenjoin.kernels.content import Occurrences, content, scrambled
 from evenjoin.kernels.hashing import I64, Codes, mix64
 from evenjoin.load.intake import Intake, Note
-from evenjoin.load.samples import Smallest
+from evenjoin.load.samples import Picked
 from evenjoin.placement.check import check
 from evenjoin.placement.links import links_of
 from evenjoin.placement.place import LATE, At, Scattered, place
@@ -96,19 +96,21 @@ class Dispatcher:
             raise TableError(f"{work.table.origin}: tuples with unequal keys can match, but not all regions meet")
         self._spec, self._table = work.spec, work.table
         self._schemas = [schema for schema in work.schemas if isinstance(schema, TupleSchema)]
-        self._watermark, self._limit, self._sampling = watermark, work.time_limit, work.sampling
+        self._watermark, self._limit = watermark, work.time_limit
         self._seed, self._batch = work.seed, work.batch
         self._intake = [Intake() for _ in work.spec.sides]
         self._occurrences: dict[int, Occurrences] = defaultdict(Occurrences)
-        self._samples: dict[int, Smallest] = defaultdict(Smallest)
+        self._picked: dict[int, Picked] = {}
+        if work.sampling == "codes":
+            self._picked = {side: Picked(work.grain, work.sub_windows[side]) for side in range(len(work.spec.sides))}
         self._sent = 0
 
     @property
     def note(self) -> Note:
         """What the task has to say when it has dispatched all its rows."""
-        intake = self._intake
-        for side, sample in self._samples.items():
-            intake[side] = replace(intake[side], sample=sample.sample())
+        intake = list(self._intake)
+        for side, picked in self._picked.items():
+            intake[side] = replace(intake[side], sample=picked.slices())
         return Note(tuple(intake), self._sent)
 
     def dispatch(self, side: int, data: pa.RecordBatch) -> Dispatched:
@@ -220,8 +222,8 @@ class Dispatcher:
         ids = content(held, seed)
         if self._equal_rows_matter(side):
             ids = self._occurrences[side].ids(ids)
-        if self._sampling == "codes":
-            self._samples[side].add(ids, codes, more)
+        if side in self._picked:
+            self._picked[side].add(ids, codes, more, times)
         u = (ids >> np.uint64(32)).astype(np.uint32)
         out = place(self._table, side, At(codes, u, more)).by_instance(self._table.instances)
         picked = pa.array(out.rows)

@@ -43,6 +43,8 @@ from evenjoin.instance.program import Program, store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.receipt import Receipt, balance, over_hops
+from evenjoin.load.samples import USUAL_GRAIN
+from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
@@ -110,6 +112,7 @@ class Driver:
     _left: list[str] = field(init=False, default_factory=list)
     _older: set[str] = field(init=False, default_factory=set)
     _begun: int | None = field(init=False, default=None)
+    _ended: float | None = field(init=False, default=None)
     _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -158,7 +161,7 @@ class Driver:
         late = [name for receipt in receipts for name in receipt.late_files]
         if late:
             runtime.late(late, batch)
-        clocks = Clocks(self.settings.now(), self._started, time.perf_counter)
+        clocks = Clocks(self.settings.now(), self._started, time.perf_counter, self._since_last_ms())
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         step("commit", batch)
@@ -174,6 +177,11 @@ class Driver:
             self._collect(before, commit)  # 7
         step("collected", batch)
         return commit
+
+    def _since_last_ms(self) -> float:
+        """Milliseconds since the last batch came this far; 0 for the first batch of this start."""
+        last, self._ended = self._ended, time.perf_counter()
+        return 0.0 if last is None else (self._ended - last) * 1000
 
     def next_table(self) -> RoutingTable:
         """The table of the next batch: the one that the last commit decided on, unless the user now asks for another
@@ -230,11 +238,19 @@ class Driver:
             merge_budget=settings.merge_budget,
             pair_limit=settings.pair_limit,
             tracked=tracked,
-            sampling="codes" if tracked and not (settings.redact_keys and self.spec.ordered_codes) else "none",
+            watched=watched(self.last.report.heavy, table) if tracked and self.last and self.last.report else {},
+            sampling="codes" if self._samples() else "none",
+            grain=settings.grain or USUAL_GRAIN,
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
             step=settings.worker_step,
         )
+
+    def _samples(self) -> bool:
+        """Whether codes are sampled: the strategy looks at them, or the user tracks the load. Codes that are values are
+        not, where keys are redacted."""
+        asked = self.settings.track > 0 or self.settings.grain is not None
+        return asked and not (self.settings.redact_keys and self.spec.ordered_codes)
 
     def _time_limit(self, ahead: int) -> int | None:
         mark = self.last.watermark if self.last else Watermark()

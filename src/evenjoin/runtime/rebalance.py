@@ -7,7 +7,8 @@ The guards are the same for all planners. They judge only the units whose load a
 * cool-down: nothing is planned in the `cooldown` batches after a rebalance, so that its effect is seen first. Nothing
   is planned in the first `cooldown` batches of all, when there is hardly any state.
 * gain: in some row of the strategy's load (a side, as a rule) the heaviest load among the touched units must sink by
-  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch.
+  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch, or, if the
+  strategy has a method `relieved`, of as much of what it balances (D-JB may balance stored tuples).
   Where the number of instances changes, or there is a matrix of cells, another rule holds: the strategy's own imbalance
   must sink, or the load of the fullest instance. A task that is too full is worse than too many tasks.
 * budget: no more than `budget` stored tuples may move at once. This is not judged when the buckets themselves change,
@@ -26,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenjoin.events import Verdict
-from evenjoin.load.items import Change, Items, change, items_of
+from evenjoin.load.items import Change, Items, change, planning_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
@@ -48,7 +49,7 @@ def decide(
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
     seconds."""
-    items = items_of(report, table)
+    items = planning_items(report, table)
     started = now()
     before = strategy.imbalance(items, table)
     verdict = Verdict(report.batch, round(before, 4), "even", rebalanced)
@@ -93,6 +94,8 @@ def _refused(
     gains = peaks - lower
     if not ((gains > 0) & (gains >= guards.min_gain * peaks)).any():
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
-    if what.relieved < guards.min_work:
-        return f"gain too small: instances are relieved of {what.relieved:,.0f} tuples and results a batch"
+    by_its_own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(strategy, "relieved", None)
+    relieved = what.relieved if by_its_own is None else by_its_own(items, old, new)
+    if relieved < guards.min_work:
+        return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"
     return None

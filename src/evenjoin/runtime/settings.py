@@ -24,13 +24,14 @@ import pyarrow as pa
 
 from evenjoin.commit.log import Durability as Durability
 from evenjoin.errors import SpecError, UnboundedStateWarning
+from evenjoin.load.samples import Grain
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.runtime.dispatch import keeps_together, stated, suits
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
 from evenjoin.strategies.adsp import Adsp
-from evenjoin.strategies.base import Strategy, for_join, resolve, strategies
+from evenjoin.strategies.base import Strategy, for_join, grain_of, resolve, strategies
 from evenjoin.strategies.elastic import Scaling, elastic
 
 DEFAULT_INSTANCES = 2
@@ -82,7 +83,9 @@ class Hooks:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to run a join, as the driver reads it. `idle_timeout` is in seconds; `max_ahead` (`max_event_time_ahead`) and
-    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state."""
+    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state.
+    `interval_ms` is the interval at which batches are triggered; 0: they follow each other. `grain` says how many
+    points the strategy wants to stand for a side; None: it does not look at codes."""
 
     strategy: Strategy
     instances: int
@@ -97,6 +100,8 @@ class Settings:
     redact_keys: bool = False
     durability: Durability = "fsync"
     elastic: bool = False
+    interval_ms: float = 0.0
+    grain: Grain | None = None
     hooks: Hooks = field(default_factory=Hooks)
 
     @property
@@ -156,8 +161,9 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
     if asked.durability not in ("fsync", "os"):
         raise SpecError(f"durability={asked.durability!r}: use 'fsync' or 'os'")
     idle, sub_window = asked.idle_timeout, asked.sub_window
+    strategy = _strategy(spec, asked, instances)
     settings = Settings(
-        strategy=_strategy(spec, asked, instances),
+        strategy=strategy,
         instances=instances,
         layout=asked.layout,
         idle_timeout=None if idle is None else parse_duration(idle, "timestamp") / 1e6,
@@ -170,6 +176,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         redact_keys=asked.redact_keys,
         durability=asked.durability,
         elastic=asked.scaling is not None,
+        grain=grain_of(strategy),
         hooks=_value("hooks", asked.hooks, Hooks()),
     )
     _warn_of_growth(spec)

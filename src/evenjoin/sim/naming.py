@@ -4,9 +4,11 @@ A row is a key at an instance, with the counts that a HeavyKey has. For keys tha
 the unit of each side, or one for both where they share an instance. Of divided keys only the heaviest are looked at:
 they are on many instances, and a light one is heavy on none of them.
 
-The choice is `heavy_keys`': candidates are the groups of equal codes among the tuples to be stored, and among those
-that probe, that are large enough; and of all candidates the `most` heaviest by tuples stored, probing and results. Of
-groups of the same size any may be passed over, so lists may differ from a tally's in keys that weigh the same.
+The choice is `heavy_keys`': candidates are the groups of equal codes among the tuples to be stored, among those that
+probe, and among all that are stored, that are large enough; and of all candidates the `most` heaviest by their part of
+the work or of what is stored. Of groups of the same size any may be passed over, so lists may differ from a tally's in
+keys that weigh the same. A tally looks for stored groups run by run, so they may also differ in keys that are light in
+each run. Keys that an instance is asked for (load/watch.py) are counted besides.
 
 Pure arrays; cost O(codes log codes). Not here: the receipts (receipts.py).
 """
@@ -44,10 +46,13 @@ class Named:
         return Named(self.instance[rows], self.key[rows], *(some[:, rows] for some in counts))
 
 
-def named(keyed: Keyed, spread: Spread, most: int, salt: int) -> Named:
-    """The heaviest keys of every instance, at most `most` of each."""
+def named(
+    keyed: Keyed, spread: Spread, most: int, salt: int, totals: tuple[I64, I64], asked: I64
+) -> tuple[Named, Named]:  # fmt: skip
+    """The heaviest keys of every instance, at most `most` of each; and those of the keys asked for that are not among
+    them. `totals` are the work and the stored tuples [instances]; `asked` are instance * codes + key, ascending."""
     hosts = [_hosts(spread, side) for side in (0, 1)]
-    active = np.flatnonzero(keyed.arrived.sum(axis=0))
+    active = np.flatnonzero((keyed.arrived + keyed.stored).sum(axis=0))
     whole = (hosts[0][keyed.cell[active]] >= 0) & (hosts[1][keyed.cell[active]] >= 0)
     parts = [_whole(keyed, [host[keyed.cell] for host in hosts], active[whole])]
     if not whole.all():
@@ -55,7 +60,12 @@ def named(keyed: Keyed, spread: Spread, most: int, salt: int) -> Named:
         rest = active[~whole]
         limit = DIVIDED * most * max(1, len(spread.table.regions) if spread.table.ranged else 1)
         parts.append(_divided(keyed, spread, np.sort(rest[np.argsort(-weight[rest], kind="stable")[:limit]]), salt))
-    return _heaviest(_joined(parts), most, spread.table.instances)
+    rows = _joined(parts)
+    top = _heaviest(rows, most, totals)
+    at = rows.instance * len(keyed.cell) + rows.key
+    others = np.flatnonzero(np.isin(at, asked))
+    others = np.setdiff1d(others, top)
+    return rows.take(top), rows.take(others[np.lexsort((rows.key[others], rows.instance[others]))])
 
 
 def _hosts(spread: Spread, side: int) -> I64:
@@ -120,16 +130,18 @@ def _joined(parts: list[Named]) -> Named:
     return Named(*(np.concatenate(some, axis=-1) for some in columns))
 
 
-def _heaviest(rows: Named, most: int, instances: int) -> Named:
-    """Of each instance the `most` heaviest of its candidates."""
+def _heaviest(rows: Named, most: int, totals: tuple[I64, I64]) -> I64:
+    """The rows of each instance's `most` heaviest candidates, sorted by instance and key."""
     candidate = np.zeros(len(rows.key), np.bool_)
-    for counts in (*rows.arrived, *rows.probed):
-        candidate[_heads(rows.instance, counts, most, instances)] = True
-    some = rows.take(np.flatnonzero(candidate))
-    weight = (some.arrived + some.probed + some.results).sum(axis=0)
-    order = np.lexsort((some.key, -weight, some.instance))
-    kept = order[_rank(some.instance[order]) < most]
-    return some.take(kept[np.lexsort((some.key[kept], some.instance[kept]))])
+    for counts in (*rows.arrived, *rows.probed, *rows.stored):
+        candidate[_heads(rows.instance, counts, most, len(totals[0]))] = True
+    some = np.flatnonzero(candidate)
+    instance, key = rows.instance[some], rows.key[some]
+    work = (rows.arrived + rows.probed + rows.results)[:, some].sum(axis=0) / np.maximum(totals[0], 1)[instance]
+    stored = rows.stored[:, some].sum(axis=0) / np.maximum(totals[1], 1)[instance]
+    order = np.lexsort((key, -np.maximum(work, stored), instance))
+    kept = order[_rank(instance[order]) < most]
+    return some[kept[np.lexsort((key[kept], instance[kept]))]]
 
 
 def _heads(instance: I64, counts: I64, most: int, instances: int) -> I64:

@@ -12,7 +12,7 @@ here. Times (`busy_ms`, `receive_ms`, `place_us`) are those of a cost profile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from evenjoin.instance.work import Work
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.intake import Intake
 from evenjoin.load.items import F64
-from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
+from evenjoin.load.receipt import Aging, CellCount, HeavyKey, Receipt
 from evenjoin.load.report import HEAVY_KEYS
-from evenjoin.load.samples import Sample, Smallest, scaled
+from evenjoin.load.samples import Picked, Slices, scaled
 from evenjoin.sim.counting import Cells, Counts
 from evenjoin.sim.naming import Named, named
 from evenjoin.sim.spread import Spread
@@ -35,7 +35,9 @@ from evenjoin.state.segment import Run
 BYTES = 24
 """Bytes of a stored tuple: code, time, position and a little payload."""
 DRAWN = 4096
-"""Tuples of a side that are looked at for a sample of codes, at most."""
+"""Tuples of a side that are looked at for a sample of codes, at most; or, where the planner wants more points,"""
+DRAWN_A_POINT = 16
+"""so many for each point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ def receipts_of(
     """The receipts of all instances, in their order."""
     instances = spread.table.instances
     merged, sealed = _runs(work, state, spread)
-    keys = named(counts.keyed, spread, work.tracked or HEAVY_KEYS, work.batch)
-    heavy = _by_instance(keys.instance, _heavy_keys(keys, state.codes, work.tracked), instances)
+    keyed = counts.keyed if work.tracked else replace(counts.keyed, stored=np.zeros_like(counts.keyed.stored))
+    totals = (counts.stored + counts.probes + counts.results).sum(axis=0), counts.held.sum(axis=0)
+    keys, others = named(keyed, spread, work.tracked or HEAVY_KEYS, work.batch, totals, _asked(work, state.codes))
+    heavy, asked = (_by_instance(some.instance, _heavy_keys(some, work, state), instances) for some in (keys, others))
+    aging = _aging(work, state, spread)
     seen = counts.cells if work.tracked else counts.cells.without_stored()
     cells = _by_instance(seen.instance, _cell_counts(seen), instances)
     intake = tuple(_intake(slices, work, side) for side, slices in enumerate(arrivals))
@@ -78,6 +83,8 @@ def receipts_of(
             receive_ms=receive[instance],
             cells=tuple(cells[instance]),
             heavy=tuple(heavy[instance]),
+            asked=tuple(asked[instance]),
+            aging=tuple(aging[instance]),
             intake=intake if instance == instances - 1 else nothing,
             place_us=times.place_us if work.tracked else 0.0,
             messages=columns[3][instance],
@@ -148,11 +155,56 @@ def _by_instance(instance: I64, items: list[HeavyKey] | list[CellCount], instanc
     return [items[ends[i] : ends[i + 1]] for i in range(instances)]
 
 
-def _heavy_keys(keys: Named, codes: I64, tracked: int) -> list[HeavyKey]:
-    stored = keys.stored if tracked else np.zeros_like(keys.stored)
-    counts = [zip(*some.tolist(), strict=True) for some in (keys.arrived, keys.probed, stored, keys.results)]
-    values = codes[keys.key].tolist()
-    return [HeavyKey(code, str(code), *some) for code, some in zip(values, zip(*counts, strict=True), strict=True)]
+def _asked(work: Work, codes: I64) -> I64:
+    """What the instances are asked for, as instance * codes + the number of the code, ascending."""
+    pairs = [(instance, code) for instance, some in work.watched.items() for code in some]
+    if not pairs:
+        return np.zeros(0, np.int64)
+    instance, code = np.array(pairs, np.int64).T
+    return np.sort(instance * len(codes) + np.searchsorted(codes, code))
+
+
+def _heavy_keys(keys: Named, work: Work, state: State) -> list[HeavyKey]:
+    counts = [zip(*some.tolist(), strict=True) for some in (keys.arrived, keys.probed, keys.stored, keys.results)]
+    values, aging = state.codes[keys.key].tolist(), _key_aging(keys, work, state)
+    return [
+        HeavyKey(code, str(code), arrived, probed, stored, results, tuple(ages))
+        for code, (arrived, probed, stored, results), ages in zip(
+            values, zip(*counts, strict=True), aging, strict=True
+        )
+    ]
+
+
+def _key_aging(keys: Named, work: Work, state: State) -> list[list[tuple[int, int, int]]]:
+    """When the stored tuples of each key at an instance expire: of a divided key in proportion to the layers."""
+    out: list[list[tuple[int, int, int]]] = [[] for _ in keys.key]
+    for side, layers in enumerate(state.layers):
+        if work.program.stores[side].horizon is None or not work.tracked:
+            continue
+        total = np.maximum(state.total(side)[keys.key], 1)
+        for layer in layers:
+            here = np.rint(keys.stored[side] * (layer.counts[keys.key] / total)).astype(np.int64)
+            for n in np.flatnonzero(here).tolist():
+                out[n].append((side, layer.high, int(here[n])))
+    return out
+
+
+def _aging(work: Work, state: State, spread: Spread) -> list[list[Aging]]:
+    """By instance, when the stored tuples of its cells expire."""
+    out: list[list[Aging]] = [[] for _ in range(spread.table.instances)]
+    for side, layers in enumerate(state.layers):
+        if work.program.stores[side].horizon is None or not work.tracked:
+            continue
+        places = spread.places[side]
+        for layer in layers:
+            counts = np.bincount(places.held, layer.placed, len(places.cell)).astype(np.int64)
+            some = np.flatnonzero(counts)
+            ends = np.searchsorted(places.instance[some], np.arange(spread.table.instances + 1)).tolist()
+            cells, of_each = places.cell[some].tolist(), counts[some].tolist()
+            for instance in np.unique(places.instance[some]).tolist():
+                here = slice(ends[instance], ends[instance + 1])
+                out[instance].append((side, layer.high, tuple(cells[here]), tuple(of_each[here])))
+    return out
 
 
 def _cell_counts(cells: Cells) -> list[CellCount]:
@@ -169,14 +221,19 @@ def _intake(slices: Sequence[Slice], work: Work, side: int) -> Intake:
     return Intake(rows, latest=latest, sample=sample)
 
 
-def _sample(slices: Sequence[Slice], rows: int, work: Work, side: int) -> Sample:
+def _sample(slices: Sequence[Slice], rows: int, work: Work, side: int) -> Slices:
     """A sample of codes as dispatch makes it, of at most DRAWN tuples that are drawn at random."""
     rng = np.random.default_rng([work.seed, 9, side, work.batch])
     codes, counts = (np.concatenate(some) for some in zip(*((one.codes, one.counts) for one in slices), strict=True))
-    if rows <= DRAWN:
-        drawn = np.repeat(codes, counts)
+    highs = np.repeat([one.high for one in slices], [len(one.codes) for one in slices])
+    most = max(DRAWN, DRAWN_A_POINT * work.grain.points(rows))
+    if rows <= most:
+        drawn = np.repeat(np.arange(len(codes)), counts)
     else:
-        drawn = codes[np.searchsorted(np.cumsum(counts), rng.integers(0, rows, DRAWN), "right")]
-    chosen = Smallest()
-    chosen.add(rng.integers(0, 2**64 - 1, len(drawn), np.uint64), drawn)
-    return scaled(chosen.sample(), rows)
+        drawn = np.searchsorted(np.cumsum(counts), rng.integers(0, rows, most), "right")
+    chosen = Picked(work.grain, work.sub_windows[side])
+    ids = rng.integers(0, 2**64 - 1, len(drawn), np.uint64)
+    chosen.add(ids, codes[drawn], times=highs[drawn] if work.sub_windows[side] is not None else None)
+    some = chosen.slices()
+    each = rows / max(sum(one.weight for one in some), 1.0)
+    return tuple(one._replace(points=scaled(one.points, one.weight * each)) for one in some)

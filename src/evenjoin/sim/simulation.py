@@ -31,6 +31,8 @@ from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
 from evenjoin.load.items import items_of
 from evenjoin.load.report import LoadReport
+from evenjoin.load.samples import USUAL_GRAIN
+from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
@@ -176,7 +178,7 @@ class Simulation:
         profile = self.scenario.profile
         receive = np.minimum(profile.receive_us / 1000 * (counts.stored + counts.probes).sum(axis=0), busy)
         receipts = receipts_of(work, self.state, spread, counts, arrivals, Times(busy, receive, profile.place_us))
-        clocks = Clocks(self._now, 0.0, time.perf_counter)
+        clocks = Clocks(self._now, 0.0, time.perf_counter, self.scenario.trigger_ms)
         commit, after = advance(self.last, work, migration, receipts, self.settings, clocks)
         if any(width is not None for width in work.sub_windows):
             for side, kept in enumerate(layers_named(list(commit.manifest.runs.items()))):
@@ -227,7 +229,9 @@ class Simulation:
             merge_budget=settings.merge_budget,
             pair_limit=settings.pair_limit,
             tracked=tracked,
-            sampling="codes" if tracked else "none",
+            watched=watched(self.report.heavy, table) if tracked and self.last else {},
+            sampling="codes" if settings.grain is not None else "none",
+            grain=settings.grain or USUAL_GRAIN,
         )
 
     def _line(self, table: RoutingTable, busy: np.ndarray, batch_ms: float, latency: Latency) -> Line:

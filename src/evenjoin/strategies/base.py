@@ -13,6 +13,8 @@ and three constants:
     alert        the imbalance above which a plan is called for; infinite: never, there is no planner
     tracked      how many heavy keys each instance reports to it; 0: none, and stored tuples need not be counted
 
+A strategy that looks at codes also has a constant `grain`: how many points stand for a side (load/samples.py).
+
 `items` are the report's load as the pieces a table can place (load/items.py), so `load` and `imbalance` can be asked of
 any table.
 
@@ -39,6 +41,7 @@ from typing import Any, Protocol, runtime_checkable
 from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items, work_by_instance
 from evenjoin.load.report import LoadReport
+from evenjoin.load.samples import Grain
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.spec import JoinSpec
 
@@ -135,6 +138,13 @@ def for_join(strategy: Strategy, spec: JoinSpec) -> Strategy:
     a copy of itself which knows it, or refuses the join with a SpecError."""
     fit: Callable[[JoinSpec], Strategy] | None = getattr(strategy, "for_join", None)
     return strategy if fit is None else fit(spec)
+
+
+def grain_of(strategy: Strategy) -> Grain | None:
+    """How many points a strategy wants to stand for a side; None if it does not look at codes. What changes the size of
+    another strategy (elastic.py) wants what that one wants."""
+    found: Grain | None = getattr(strategy, "grain", None) or getattr(getattr(strategy, "inner", None), "grain", None)
+    return found
 
 
 def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:

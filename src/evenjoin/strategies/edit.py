@@ -21,7 +21,6 @@ from dataclasses import replace
 import numpy as np
 
 from evenjoin.placement.place import bucket_of
-from evenjoin.placement.ranges import Ranges
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
 
@@ -31,13 +30,9 @@ class Edit:
 
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
-        self._buckets: dict[int, Biclique] = home_of_buckets(table)
-        self._keys: dict[int, Topology] = {
-            code: region.topology
-            for region in table.regions
-            if isinstance(region.takes, Keys)
-            for code in region.takes.codes
-        }
+        self._before = home_of_buckets(table)
+        self._buckets: dict[int, Biclique] = dict(self._before)
+        self._keys: dict[int, Topology] = keys_of(table)
 
     @property
     def routed(self) -> tuple[int, ...]:
@@ -82,6 +77,15 @@ class Edit:
 
     def table(self) -> RoutingTable:
         """The table with all edits."""
+        codes = sorted(self._keys)
+        homes = bucket_of(np.array(codes, np.int64), self._table.buckets).tolist()
+        keys = {
+            code: self._keys[code]
+            for code, home in zip(codes, homes, strict=True)
+            if self._keys[code] != self._buckets.get(home)
+        }
+        if self._buckets == self._before and keys == keys_of(self._table):
+            return self._table
         regions: list[Region] = []
         shared: dict[Biclique, list[int]] = {}
         for bucket in range(self._table.buckets):
@@ -89,13 +93,20 @@ class Edit:
         for topology, buckets in shared.items():
             regions.append(Region(Buckets(tuple(buckets)), topology))
         alike: dict[Topology, list[int]] = {}
-        for code in sorted(code for code, units in self._keys.items() if units != self.home(code)):
-            alike.setdefault(self._keys[code], []).append(code)
+        for code, units in keys.items():
+            alike.setdefault(units, []).append(code)
         regions += [Region(Keys(tuple(codes)), topology) for topology, codes in alike.items()]
-        before = set(_split(self._table.regions))
-        if before == set(_split(tuple(regions))):
-            return self._table
         return self._table.with_regions(tuple(regions))
+
+
+def keys_of(table: RoutingTable) -> dict[int, Topology]:
+    """The topology of each key that has a region of its own."""
+    return {
+        code: region.topology
+        for region in table.regions
+        if isinstance(region.takes, Keys)
+        for code in region.takes.codes
+    }
 
 
 def home_of_buckets(table: RoutingTable) -> dict[int, Biclique]:
@@ -116,13 +127,3 @@ def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[flo
     ]
     even = all(len(set(share)) == 1 for share in shares)
     return replace(topology, units=units, weights=None if even else tuple(tuple(share) for share in shares))
-
-
-def _split(regions: tuple[Region, ...]) -> list[tuple[str, int, Topology]]:
-    """The same regions one bucket or code at a time, for comparing tables whatever their grouping."""
-    return [
-        (type(region.takes).__name__, item, region.topology)
-        for region in regions
-        if not isinstance(region.takes, Ranges)
-        for item in (region.takes.ids if isinstance(region.takes, Buckets) else region.takes.codes)
-    ]

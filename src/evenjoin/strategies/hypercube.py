@@ -33,6 +33,7 @@ import numpy as np
 from evenjoin.load.hypercube import best_sizes, cost, even_cuts, known_codes, profile, useful_sizes, volumes
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
+from evenjoin.load.samples import USUAL_GRAIN, Grain
 from evenjoin.placement.cube import Cube, Dim
 from evenjoin.placement.links import Bounds, Link, Node, links_of
 from evenjoin.placement.pieces import overlap, stored_volume
@@ -74,8 +75,12 @@ class Hypercube:
         return self.drift
 
     @property
+    def grain(self) -> Grain:
+        return USUAL_GRAIN
+
+    @property
     def tracked(self) -> int:
-        """Above 0, so that dispatch samples codes. The heavy keys themselves are only for the user to see."""
+        """Above 0, so that stored tuples are counted. The heavy keys themselves are only for the user to see."""
         return 32
 
     def for_join(self, spec: JoinSpec) -> Hypercube:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
 from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
-from evenjoin.spec import JoinSpec
+from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.state.files import Folder, LocalFolder, open_folder
 
 _RUNNING: dict[str, JoinQuery] = {}
@@ -103,7 +104,9 @@ class JoinStreamWriter:
         checkpoint = self._checkpoint()
         check_apart("late", self._late, open_folder(checkpoint))
         check_apart("path", self._options.get("path"), open_folder(checkpoint))
-        driver = _take(checkpoint, self._spec, self._settings)
+        every = self._trigger.get("processingTime")
+        interval_ms = parse_duration(every, "timestamp") / 1000 if every else 0.0
+        driver = _take(checkpoint, self._spec, replace(self._settings, interval_ms=interval_ms))
         try:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])

@@ -5,9 +5,10 @@
 Alg. 3, the routing, needs no code of its own: the table sends a tuple to every area that has its code, and there to a
 line by its `u`. Alg. 5, the migration, is the difference of two tables; migration.py states it in the paper's words.
 
-Three plans compete: one grid over everything (2-DSP), the areas of Alg. 2, and the present areas with new cells. The
-fewest tasks win, then the least movement. If the reach has no ends (`<>`, for example), there is only the one grid, as
-the paper says. The initial table is one grid over the given instances, because nothing is known of the codes yet.
+Several plans compete: one grid over everything (2-DSP), slabs along the diagonal (1-DSP), the areas of Alg. 2, and the
+present areas with new cells. Of those that need the fewest tasks, or hardly more, the one that moves least wins. If the
+reach has no ends (`<>`, for example), there is only the one grid, as the paper says. The initial table is one grid over
+the given instances, because nothing is known of the codes yet.
 Not here: when a plan is called for, and the limits of the number of tasks (../sized.py).
 """
 
@@ -17,24 +18,37 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
+import numpy as np
+
 from evenjoin.load.adsp import Matrix, matrix_of
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
+from evenjoin.load.samples import SAMPLE_POINTS, Grain
 from evenjoin.placement.pieces import Points, moved_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
 from evenjoin.placement.table import RoutingTable
-from evenjoin.strategies.adsp.areas import partition
+from evenjoin.strategies.adsp.areas import Plan as Scheme
+from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
 from evenjoin.strategies.adsp.mapping import Area, fitted
-from evenjoin.strategies.base import register, require
+from evenjoin.strategies.adsp.slabs import slabs
+from evenjoin.strategies.base import Plan, register, require
 from evenjoin.strategies.sized import Sized, volumes
+
+POINTS = 16
+"""Points of each side for a task."""
+NEARLY = 1.05
+"""A plan with this many times the fewest tasks may win if it moves less."""
+CLOSE = 1.1
+"""Alg. 2 is not asked where slabs need at most this many times the tasks that the tuples without copies would fill."""
+MOST_LINES = 2**18
 
 
 @register("adsp")
 @dataclass(frozen=True, slots=True)
 class Adsp(Sized):
-    """`lines` bounds the cuts that each side gives to the compressed matrix (`matrix_of`). Where there will be many
-    tasks, more cuts are allowed."""
+    """`lines` bounds the cuts that each side gives to the matrix on which Alg. 2 looks for areas (`matrix_of`). Slabs
+    are found on a finer one."""
 
     lines: int = 64
 
@@ -42,39 +56,71 @@ class Adsp(Sized):
         Sized.__post_init__(self)
         require(self, {"lines": ("a whole number of at least 2", type(self.lines) is int and self.lines >= 2)})
 
+    @property
+    def grain(self) -> Grain:
+        """At least POINTS points of each side for every task, if tasks are as full as planned and have as much of one
+        side as of the other."""
+        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=self.fill * self.task_capacity / (2 * POINTS))
+
     def may_shrink(self, table: RoutingTable) -> bool:
         """Even at the minimum size a plan may help: one grid stores copies that areas would avoid."""
         grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
         return grid or Sized.may_shrink(self, table)
 
-    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
         points = items.alive
         if not points:
             return None
+        search = _Search(table, points, self.lines, self.fill * self.task_capacity)
 
-        def offer(capacity: float) -> tuple[int, list[list[Area]]]:
-            offers = self._offers(table, points, capacity)
-            return min(map(_tasks, offers)), offers
-
-        offers = self.made_for(offer, points)
+        offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
-        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) == fewest]
+        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) <= NEARLY * fewest]
         return min(tables, key=lambda made: moved_volume(table, made, points))
 
-    def _offers(self, table: RoutingTable, points: Points, capacity: float) -> list[list[Area]]:
-        offers = [[Area(None, cells(*volumes(points), capacity))]]
-        if table.reach == EVERYTHING:
-            return offers
-        now = [region.takes for region in table.regions if isinstance(region.takes, Ranges)]
-        ends = {end for area in now for side in (area.rows, area.columns) for end in (side.low, side.high)}
-        lines = max(self.lines, ceil(4 * sum(volumes(points)) / capacity))
-        matrix = matrix_of(points, table.reach, lines, tuple(end for end in ends if end is not None))
-        found = partition(matrix, partial(varietal_tasks, capacity=capacity)).areas
-        return [_celled(areas, matrix, capacity) for areas in (tuple(now), found) if len(areas) > 1] + offers
+
+def schemes_for(tasks: Tasks, fine: Matrix, coarse: Matrix, enough: float) -> list[Scheme]:
+    """Slabs of each side, on the fine matrix. If they need more than `enough` tasks, also the areas of Alg. 2, on the
+    coarse one."""
+    found = [slabs(fine, tasks, side) for side in (0, 1)]
+    return found if min(plan.tasks for plan in found) <= enough else [*found, partition(coarse, tasks)]
 
 
-def _celled(areas: tuple[Ranges, ...], matrix: Matrix, capacity: float) -> list[Area]:
-    return [Area(area, cells(*matrix.volumes(area), capacity)) for area in areas]
+class _Search:
+    """The schemes for one table and one set of points, for any capacity. The matrices are made once: `fine` has a cut
+    at every point, as far as tasks of the wanted capacity can use them, `coarse` has few."""
+
+    def __init__(self, table: RoutingTable, points: Points, lines: int, wanted: float) -> None:
+        self._volumes = volumes(points)
+        self._now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
+        self._bound = table.reach != EVERYTHING
+        if self._bound:
+            ends = {end for area in self._now for side in (area.rows, area.columns) for end in (side.low, side.high)}
+            kept = tuple(end for end in ends if end is not None)
+            many = ceil(2 * POINTS * sum(self._volumes) / wanted)
+            self._coarse = matrix_of(points, table.reach, lines, kept if len(kept) <= lines else ())
+            self._fine = matrix_of(points, table.reach, min(max(lines, many), MOST_LINES), kept)
+
+    def offers(self, capacity: float) -> tuple[int, tuple[float, list[tuple[Ranges, ...]]]]:
+        """The fewest tasks of this capacity, and schemes as areas: those there are, slabs of each side, and, where
+        these are not yet few, what Alg. 2 finds. No area is one grid over everything."""
+        tasks = partial(varietal_tasks, capacity=capacity)
+        (fewest,), _ = tasks(*(np.array([volume]) for volume in self._volumes))
+        if not self._bound:
+            return int(fewest), (capacity, [()])
+        plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
+        now, _ = tasks(*np.array([self._fine.volumes(area) for area in self._now]).reshape(-1, 2).T)
+        counts = [fewest, *(plan.tasks for plan in plans), *([now.sum()] if self._now else [])]
+        schemes = [self._now, *(plan.areas for plan in plans)]
+        return int(min(counts)), (capacity, [areas for areas in schemes if len(areas) > 1] + [()])
+
+    def celled(self, capacity: float, schemes: list[tuple[Ranges, ...]]) -> list[list[Area]]:
+        """The schemes with the cells of their areas."""
+        grid = [Area(None, cells(*self._volumes, capacity))]
+        return [
+            [Area(area, cells(*self._fine.volumes(area), capacity)) for area in areas] if areas else grid
+            for areas in schemes
+        ]
 
 
 def _tasks(offer: list[Area]) -> int:

@@ -2,8 +2,11 @@
 
 A *piece* is the part of an item (a key, or a bucket's remainder) that one side stores. Spread over units by shares w,
 
-    L(i) = w_i * divisible + fixed      for every unit i with a share          divisible = arrived + results found
-                                                                               fixed = arrivals of the other sides
+    L(i) = w_i * divisible + fixed      for every unit i with a share
+
+             load="work"                                                 load="stored"
+    divisible    arrived + results found                                 stored
+    fixed        arrivals of the other sides                             0
 
 because a split divides what a unit stores and finds, while every unit is probed by all tuples of the other sides
 (D-JB's duplication).
@@ -11,24 +14,32 @@ because a split divides what a unit stores and finds, while every unit is probed
 Units are balanced by *row*. In layout `split` a row is the units of one side; in `shared` the one row is all instances,
 with the units of all sides.
 
-Invariant: `load` is what load/djb.py says of `table()`, for the hosts of each row. A key without a record follows its
-bucket; a key with a record stays when its bucket moves.
+Nearly all pieces are on one unit, so a draft keeps the number of that unit, and shares of split pieces only: memory is
+O(items + instances), not their product.
+
+Invariant: `load` is what load/djb.py says of `table()`, for the hosts of each row, and `costs` what it says of the
+change. A key without a record follows its bucket; a key with a record stays when its bucket moves.
 Mutable, and private to one planning. Not here: which edits to make (moves.py, s2sm.py, ../readj.py).
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from copy import copy
+from dataclasses import replace
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.djb import workloads
+from evenjoin.load.djb import Costs, Measure, messages, workloads
 from evenjoin.load.items import F64, Items, regions_of_items
-from evenjoin.placement.shares import shares_by_region
+from evenjoin.placement.moved import entering_share
+from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Role
+from evenjoin.placement.topology import Biclique, Role, Topology
+from evenjoin.strategies.djb.division import Split, divided, rounded
+from evenjoin.strategies.djb.index import Index
 from evenjoin.strategies.edit import Edit
 
 ALL_OF_A_PIECE = 1 - 1e-9
@@ -37,10 +48,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Abroad(NamedTuple):
-    """Keys that are not where they are hashed to. Arrays [n]: whether the key is away at all; whether it is on several
-    units; and the work that would come back with it."""
+    """Keys that are not where they are hashed to: their numbers, whether each is on several units, and the work that
+    would come back with it."""
 
-    away: Bools
+    item: I64
     split: Bools
     size: F64
 
@@ -50,32 +61,46 @@ class Draft:
 
     sides               by row, the sides that it balances
     load, hosts         [rows, instances]; the load, and whether the instance has a unit of the row
-    shares              [sides, n, instances]; the share of each item's piece
+    at                  [sides, n]; the instance that a piece is on. A negative number: it is divided, as split ~at says
+    at_bucket           [sides, buckets]; the same of what is hashed to each bucket
     divisible, fixed    [sides, n]; the two parts of a piece's work
-    home                [sides, n]; the instance that a piece is hashed to (-1: several)
     routed              [n]; whether the item is a key with a record
     splits              whether the units of a split key may have different shares
+    stuck               whether a unit stayed overloaded because keys may not be split
     """
 
     splits: Literal["by weight", "evenly"] = "by weight"
 
-    def __init__(self, items: Items, table: RoutingTable, theta: float) -> None:
+    def __init__(self, items: Items, table: RoutingTable, theta: float, measure: Measure = "work") -> None:
         self.theta = theta
         self.items = items
-        self.edit = Edit(table)
+        self.old = table
+        self.stuck = False
         every = range(table.groups)
         self.sides: tuple[tuple[int, ...], ...] = (
             tuple((side,) for side in every) if table.layout == "split" else (tuple(every),)
         )
-        self.divisible: F64 = items.arrived + items.results
-        self.fixed: F64 = items.asking
-        load = workloads(items, table)
+        self.divisible: F64 = items.stored if measure == "stored" else items.arrived + items.results
+        self.fixed: F64 = np.zeros_like(items.stored) if measure == "stored" else items.asking
+        load = workloads(items, table, measure)
         self.hosts: Bools = ~np.isnan(load)
         self.load: F64 = np.nan_to_num(load)
-        regions = regions_of_items(items, table)
-        self.shares: F64 = np.stack([shares_by_region(table, side, Role.STORE)[regions] for side in every])
-        self.home: I64 = _unit_of_buckets(self.edit, table)[:, items.bucket]
-        self.routed: Bools = items.is_key & (regions != table.compiled.region_of_cell[items.bucket])
+        self._splits: list[Split] = []
+        of_region = np.stack([self._of_regions(side) for side in every])
+        self._region = regions_of_items(items, table)
+        self.at: I64 = of_region[:, self._region]
+        self.at_bucket: I64 = of_region[:, table.compiled.region_of_cell[: table.buckets]]
+        self.routed: Bools = items.is_key & (self._region != table.compiled.region_of_cell[items.bucket])
+        self._was, self._was_bucket, self._had_record = self.at.copy(), self.at_bucket.copy(), self.routed.copy()
+        self._touched: Bools = np.zeros(len(items), bool)
+        self._index = Index(self.at, items.bucket, table)
+
+    def copy(self) -> Self:
+        """The same draft, to be edited in another way."""
+        out = copy(self)
+        for name in ("hosts", "load", "at", "at_bucket", "routed", "_touched", "_splits", "_index"):
+            setattr(out, name, getattr(self, name).copy())
+        return out
 
     def mean(self, row: int) -> float:
         """Eq. 2, the mean load of the row, as planned so far."""
@@ -91,13 +116,38 @@ class Draft:
         """The instances of the row."""
         return np.flatnonzero(self.hosts[row])
 
-    def whole(self, row: int, unit: int) -> F64:
-        """[n] The work of each item's pieces that are on this unit alone. It would leave the unit with them."""
-        out = np.zeros(len(self.items))
-        for side in self.sides[row]:
-            alone = self.shares[side, :, unit] > ALL_OF_A_PIECE
-            out += alone * (self.divisible[side] + self.fixed[side])
+    @property
+    def workloads(self) -> F64:
+        """[rows, instances] The load as load/djb.py has it: NaN where there is no unit."""
+        out: F64 = np.where(self.hosts, self.load, np.nan)
         return out
+
+    @property
+    def home(self) -> I64:
+        """[sides, n] Where a piece is hashed to, in the numbers of `at`."""
+        return self.at_bucket[:, self.items.bucket]
+
+    @property
+    def shares(self) -> F64:
+        """[sides, n, instances] The share of each piece at each instance. Made on demand, and large."""
+        out = np.zeros((*self.at.shape, self.load.shape[1]))
+        for side, n in np.ndindex(*self.at.shape):
+            split = self.split(side, n)
+            out[side, n, split.units] = split.share
+        return out
+
+    def whole_on(self, row: int) -> I64:
+        """[n] The unit that has all pieces of an item that the row balances; -1: there is none."""
+        first, *others = (self.at[side] for side in self.sides[row])
+        alike = np.all([first == other for other in others], axis=0) if others else True
+        return np.where(alike & (first >= 0), first, -1)
+
+    def whole(self, row: int, unit: int) -> tuple[I64, F64]:
+        """The items with pieces on this unit alone, and the work that would leave the unit with them."""
+        on = [self._index.on(side, unit, self.at[side]) for side in self.sides[row]]
+        work = [self.divisible[side, n] + self.fixed[side, n] for side, n in zip(self.sides[row], on, strict=True)]
+        items, number = np.unique(np.concatenate(on), return_inverse=True)
+        return items, np.bincount(number, np.concatenate(work), len(items)).astype(float)
 
     def of_row(self, row: int) -> F64:
         """[n] The work of all of a row's pieces of each item, if they are all on one unit."""
@@ -105,78 +155,104 @@ class Draft:
         out: F64 = (self.divisible[sides] + self.fixed[sides]).sum(axis=0)
         return out
 
+    def split(self, side: int, n: int) -> Split:
+        """The units of a piece, and their shares."""
+        return self._split(int(self.at[side, n]))
+
+    def stores(self, side: int, bucket: int, unit: int) -> bool:
+        """Whether a unit stores a bucket's tuples of a side, or some of them."""
+        return unit in self._split(int(self.at_bucket[side, bucket])).units
+
     def work(self, side: int, n: int) -> F64:
         """[instances] The work of each unit for one piece."""
-        share = self.shares[side, n]
-        out: F64 = share * self.divisible[side, n] + (share > 0) * self.fixed[side, n]
+        units, share = self.split(side, n)
+        out: F64 = np.zeros(self.load.shape[1])
+        out[units] = share * self.divisible[side, n] + self.fixed[side, n]
         return out
 
     def put(self, side: int, n: int, share: F64) -> None:
-        """Place a key's tuples of a side as `share` [instances] says. Units that it already has keep their order, and
-        so most of their tuples; new units come after them."""
-        before = self.shares[side, n]
-        now = self.edit.units(int(self.items.code[n])).units[side]
-        units = [u for u in now if share[u] > 0] + [int(u) for u in np.flatnonzero((share > 0) & (before == 0))]
-        weights = tuple(round(float(share[u]), 6) for u in units)
-        self.edit.move_key(int(self.items.code[n]), side, tuple(units), weights if len(units) > 1 else None)
-        code = int(self.items.code[n])
-        self.routed[n] = self.edit.units(code) != self.edit.home(code)
-        self._place(side, np.array([n]), share / share.sum())
+        """Place a key's tuples of a side as `share` [instances] says."""
+        units = np.flatnonzero(share > 0)
+        if len(units) > 1:
+            self._splits.append(rounded(units, share[units]))
+        self._put(side, n, int(units[0]) if len(units) == 1 else ~(len(self._splits) - 1))
 
     def move_whole(self, row: int, n: int, source: int, to: int) -> None:
         """Move those pieces of a key from `source` to `to` that are on `source` alone: of all sides, if all are."""
         for side in self.sides[row]:
-            if self.shares[side, n, source] > ALL_OF_A_PIECE:
-                self.put(side, n, self.one(to))
+            if self.at[side, n] == source:
+                self._put(side, n, to)
 
     def move_bucket(self, side: int, bucket: int, to: int) -> None:
         """Move a bucket's tuples of a side to `to`, with those of its keys that have no record."""
-        self.edit.move_bucket(bucket, side, (to,))
-        within = self.items.bucket == bucket
-        self.home[side, within] = to
-        self._place(side, np.flatnonzero(within & ~self.routed), self.one(to))
+        within = self._index.within(bucket)
+        self._shift(side, within[~self.routed[within]], int(self.at_bucket[side, bucket]), to)
+        self.at_bucket[side, bucket] = to
 
     def move_buckets(self, row: int, bucket: int, source: int, to: int) -> None:
         """Move a bucket's tuples from `source` to `to`: those of the row's sides that it stores on `source`."""
         for side in self.sides[row]:
-            if self.edit.bucket(bucket).units[side] == (source,):
+            if self.at_bucket[side, bucket] == source:
                 self.move_bucket(side, bucket, to)
 
     def abroad(self, row: int, unit: int) -> Abroad:
         """The keys with a record that are hashed to this unit and not all on it."""
-        away, split = np.zeros((2, len(self.items)), bool)
-        size = np.zeros(len(self.items))
+        some = np.flatnonzero(self.routed)
+        any_away, split, size = np.zeros(len(some), bool), np.zeros(len(some), bool), np.zeros(len(some))
         for side in self.sides[row]:
-            piece = self.routed & (self.home[side] == unit) & (self.shares[side, :, unit] < ALL_OF_A_PIECE)
-            away |= piece
-            split |= piece & ((self.shares[side] > 0).sum(axis=1) > 1)
-            size += piece * (self.divisible[side] + self.fixed[side])
-        return Abroad(away, split, size)
+            away = (self.at_bucket[side, self.items.bucket[some]] == unit) & (self.at[side, some] != unit)
+            any_away |= away
+            split |= away & (self.at[side, some] < 0)
+            size += away * (self.divisible[side, some] + self.fixed[side, some])
+        return Abroad(some[any_away], split[any_away], size[any_away])
 
     def load_with(self, row: int, n: int, unit: int) -> F64:
         """[instances] The load of the row if a key's pieces that are hashed to this unit came back to it."""
         after: F64 = self.load[row].copy()
         for side in self._away(row, n, unit):
-            after += self.one(unit) * (self.divisible[side, n] + self.fixed[side, n]) - self.work(side, n)
+            after -= self.work(side, n)
+            after[unit] += self.divisible[side, n] + self.fixed[side, n]
         return after
 
     def bring_back(self, row: int, n: int, unit: int) -> None:
         """Bring a key's pieces back to this unit that are hashed to it."""
         for side in self._away(row, n, unit):
-            self.put(side, n, self.one(unit))
+            self._put(side, n, unit)
 
     def _away(self, row: int, n: int, unit: int) -> list[int]:
-        own = self.shares[:, n, unit] < ALL_OF_A_PIECE
-        return [side for side in self.sides[row] if self.home[side, n] == unit and own[side]]
+        home = self.at_bucket[:, self.items.bucket[n]]
+        return [side for side in self.sides[row] if home[side] == unit and self.at[side, n] != unit]
 
-    def pieces_on(self, row: int, unit: int) -> dict[tuple[int, int], float]:
-        """The pieces of keys that may be split to relieve this unit, as (side, n), with the divisible work that it has
-        of each."""
-        return {
-            (side, int(n)): float(self.shares[side, n, unit] * self.divisible[side, n])
+    def pieces_on(self, row: int, unit: int, most: int) -> list[tuple[int, int]]:
+        """The pieces of keys that may be split to relieve this unit, as (side, n): those of which it has the most
+        divisible work, largest first."""
+        side, item, work = zip(*(self._divisible_on(side, unit) for side in self.sides[row]), strict=True)
+        sides = np.repeat(self.sides[row], [len(some) for some in item])
+        items, works = np.concatenate(item), np.concatenate(work)
+        best = np.lexsort((items, sides, -works))[:most]
+        return list(zip(sides[best].tolist(), items[best].tolist(), strict=True))
+
+    def split_pieces(self, row: int, most: int) -> list[tuple[int, int]]:
+        """The split pieces of keys with the most divisible work, as (side, n), largest first."""
+        found = [
+            (-float(self.divisible[side, n]), side, n)
             for side in self.sides[row]
-            for n in np.flatnonzero(self.items.is_key & (self.shares[side, :, unit] > 0))
-        }
+            for n in np.flatnonzero((self.at[side] < 0) & self.items.is_key).tolist()
+        ]
+        return [(side, n) for _, side, n in sorted(found)[:most]]
+
+    def _divisible_on(self, side: int, unit: int) -> tuple[int, I64, F64]:
+        """The keys of which a unit stores tuples of the side, and the divisible work that it has of each."""
+        whole = self._index.on(side, unit, self.at[side])
+        whole = whole[self.items.is_key[whole]]
+        divided = np.flatnonzero((self.at[side] < 0) & self.items.is_key)
+        splits = [self._splits[~place] for place in self.at[side, divided].tolist()]
+        number = np.repeat(divided, [len(split.units) for split in splits])
+        units = np.concatenate([split.units for split in splits]) if splits else number
+        share = np.concatenate([split.share for split in splits]) if splits else np.zeros(0)
+        items = np.concatenate([whole, number[units == unit]])
+        part = np.concatenate([np.ones(len(whole)), share[units == unit]])
+        return side, items, part * self.divisible[side, items]
 
     def one(self, unit: int) -> F64:
         """[instances] The shares of a piece that is all on one unit."""
@@ -184,21 +260,115 @@ class Draft:
         out[unit] = 1.0
         return out
 
+    def floor(self) -> tuple[float, str]:
+        """A theta that no table reaches, and what it is because of: a bucket's remainder, which is never divided, or a
+        key that even if divided over all units is probed too much on each."""
+        out = 0.0, "nothing"
+        for row, sides in enumerate(self.sides):
+            count, mean = len(self.units(row)), self.mean(row)
+            part = [self.divisible[side] / max(count, 1) + self.fixed[side] for side in sides]
+            least = np.where(self.items.is_key, np.max(part, axis=0), self.of_row(row))
+            n = int(np.argmax(least))
+            name = (
+                f"a key of bucket {self.items.bucket[n]}" if self.items.is_key[n] else f"bucket {self.items.bucket[n]}"
+            )
+            out = max(out, (float(least[n] / mean - 1) if mean > 0 else 0.0, name))
+        return out
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is elsewhere than in the old table."""
+        return bool((self.at != self._was).any())
+
+    @property
+    def costs(self) -> Costs:
+        """What the table would cost, as `costs` of load/djb.py says of it."""
+        own = self.items.is_key & (self.at != self.home).any(axis=0)
+        sent = moved = 0.0
+        for n in np.flatnonzero(own & (self.at < 0).any(axis=0)).tolist():
+            now, home = self.topology(n), self._home(n)
+            sent += sum(
+                float(self.items.arrived[side, n]) * (messages(now, side) - messages(home, side))
+                for side in range(len(self.at))
+            )
+        for side, n in np.argwhere((self.at != self._was) & ((self.at < 0) | (self._was < 0))).tolist():
+            moved += float(self.items.stored[side, n]) * entering_share(self._old(n), self.topology(n), side)
+        whole = (self.at != self._was) & (self.at >= 0) & (self._was >= 0)
+        return Costs(int((own & ~self._had_record).sum()), sent, moved + float(self.items.stored[whole].sum()))
+
     def table(self) -> RoutingTable:
+        """The table with all edits, or the old one if nothing changed."""
         return self.edit.table()
 
-    def _place(self, side: int, rows: I64, share: F64) -> None:
-        row = side if len(self.sides) > 1 else 0
-        divisible, fixed = self.divisible[side, rows], self.fixed[side, rows]
-        before = self.shares[side, rows]
-        self.load[row] += share * divisible.sum() + (share > 0) * fixed.sum()
-        self.load[row] -= divisible @ before + fixed @ (before > 0)
-        self.shares[side, rows] = share
+    @property
+    def edit(self) -> Edit:
+        """The edits of the old table that make the new one."""
+        edit = Edit(self.old)
+        for side, bucket in np.argwhere(self.at_bucket != self._was_bucket).tolist():
+            edit.move_bucket(bucket, side, (int(self.at_bucket[side, bucket]),))
+        for n in np.flatnonzero(self._touched).tolist():
+            edit.place_key(int(self.items.code[n]), self.topology(n))
+        return edit
 
+    def topology(self, n: int) -> Topology:
+        """Where the tuples of one item are, as planned so far."""
+        old, places = self._old(n), self.at[:, n].tolist()
+        assert isinstance(old, Biclique)
+        units, weights = [], []
+        for side, place in enumerate(places):
+            if place >= 0:
+                own: tuple[tuple[int, ...], tuple[float, ...]] = (place,), (1.0,)
+            elif place == self._was[side, n]:
+                own = old.units[side], old.weights[side] if old.weights is not None else (1.0,) * len(old.units[side])
+            else:
+                own = divided(old, side, self._split(place))
+            units.append(own[0])
+            weights.append(own[1])
+        even = all(len(set(share)) == 1 for share in weights)
+        return replace(old, units=tuple(units), weights=None if even else tuple(weights))
 
-def _unit_of_buckets(edit: Edit, table: RoutingTable) -> I64:
-    """[sides, buckets] The unit each bucket is stored on; -1 if on several."""
-    hashed = [edit.bucket(bucket).units for bucket in range(table.buckets)]
-    return np.array(
-        [[u[side][0] if len(u[side]) == 1 else -1 for u in hashed] for side in range(table.groups)], np.int64
-    )
+    def _old(self, n: int) -> Topology:
+        return self.old.regions[int(self._region[n])].topology
+
+    def _home(self, n: int) -> Topology:
+        """Where the item's bucket is."""
+        bucket = int(self.items.bucket[n])
+        old = self.old.regions[int(self.old.compiled.region_of_cell[bucket])].topology
+        if (self.at_bucket[:, bucket] == self._was_bucket[:, bucket]).all() or not isinstance(old, Biclique):
+            return old
+        return replace(old, units=tuple(tuple(self._split(at).units.tolist()) for at in self.at_bucket[:, bucket]))
+
+    def _split(self, place: int) -> Split:
+        return self._splits[~place] if place < 0 else Split(np.array([place]), np.ones(1))
+
+    def _put(self, side: int, n: int, place: int) -> None:
+        self._shift(side, np.array([n]), int(self.at[side, n]), place)
+        self._touched[n] = True
+        self.routed[n] = bool((self.at[:, n] != self.at_bucket[:, self.items.bucket[n]]).any())
+
+    def _shift(self, side: int, items: I64, before: int, after: int) -> None:
+        """Pieces of a side that are all at one place come to another."""
+        load = self.load[side if len(self.sides) > 1 else 0]
+        divisible, fixed = self.divisible[side, items].sum(), self.fixed[side, items].sum()
+        for place, sign in ((before, -1), (after, 1)):
+            if place >= 0:
+                load[place] += sign * (divisible + fixed)
+            else:
+                units, share = self._splits[~place]
+                load[units] += sign * (share * divisible + (fixed if len(items) else 0.0))
+        self.at[side, items] = after
+        if after >= 0:
+            self._index.came(side, after, items)
+
+    def _of_regions(self, side: int) -> I64:
+        """[regions] Where the tuples of a side are that each region takes, in the numbers of `at`."""
+        region, instance, share = holdings(self.old, side, Role.STORE)
+        count = np.bincount(region, minlength=len(self.old.regions))
+        out = np.full(len(count), -1, np.int64)
+        out[region] = instance
+        first = np.cumsum(count) - count
+        for number in np.flatnonzero(count > 1).tolist():
+            held = slice(int(first[number]), int(first[number] + count[number]))
+            self._splits.append(Split(instance[held], share[held]))
+            out[number] = ~(len(self._splits) - 1)
+        return out

@@ -4,9 +4,9 @@
     MoveOut   for every unit above (1 + theta_max) * mean, the heaviest first
 
 Algorithm 1 goes over the units in their order and calls whichever applies. Here all of MoveIn comes first, so that
-MoveOut knows which records were cleared and which duplication has ended. Units that are still too light take from the
-heaviest at the end. The planner says which of H1, H2 and H3 may be used: each choice is a migration function f of eq.
-4.
+MoveOut knows which records were cleared and which duplication has ended. Then split keys get
+other shares where units are still out of bounds, and units that are still too light take from the heaviest. The planner says which of H1, H2 and H3 may be used: each choice is a migration function f of eq.
+4 (planner.py). Where H1 alone cannot relieve a unit, a function without H2 is given up.
 
 Not guaranteed: that every unit is within its bounds afterwards. Not here: the moves themselves (moves.py).
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.strategies.djb.draft import Draft
-from evenjoin.strategies.djb.moves import Spread, move_in, move_out, take
+from evenjoin.strategies.djb.moves import Spread, hopeless, move_in, move_out, share_again, take
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,7 @@ class Heuristics:
 
     merge: bool
     move: bool
-    split: Spread | None
-
-
-CHOICES = (
-    Heuristics(merge=True, move=False, split=None),
-    Heuristics(merge=False, move=True, split=None),
-    Heuristics(merge=True, move=True, split=None),
-    Heuristics(merge=False, move=True, split="narrow"),
-    Heuristics(merge=True, move=True, split="narrow"),
-    Heuristics(merge=False, move=True, split="wide"),
-    Heuristics(merge=True, move=True, split="wide"),
-)
-"""The paper's F: H3; H1; H3 + H1; and H1 + H2, H3 + H1 + H2 with each way to split."""
+    split: Spread | None = None
 
 
 def ism(draft: Draft, row: int, use: Heuristics) -> None:
@@ -50,9 +38,15 @@ def ism(draft: Draft, row: int, use: Heuristics) -> None:
     if not use.move:
         return
     for unit in reversed(_ascending(draft, row)):
+        if use.split is None and hopeless(draft, row, unit):
+            draft.stuck = True
+            return
         move_out(draft, row, unit, use.split)
+    if use.split is not None:
+        share_again(draft, row)
+    dry: set[int] = set()
     for unit in _ascending(draft, row):
-        take(draft, row, unit)
+        take(draft, row, unit, dry)
 
 
 def _ascending(draft: Draft, row: int) -> list[int]:

@@ -1,14 +1,16 @@
 """MoveOut and MoveIn of D-JB (section 4.2) with its heuristics H1, H2 and H3.
 
     MoveOut(pu)   H1: whole keys go to the least loaded units, the largest that fit first. If that cannot bring the unit
-                  below (1 + theta_max) * mean, H2: its largest piece is split over several units by weight, then again
+                  below (1 + theta_max) * mean, H2: its largest piece is split over several units by weight; then again
+                  H1, and so on
     MoveIn(pu)    H3: keys in the routing table whose hashing unit is pu come back, and their records are cleared
 
 Bounds of every whole move (H1): the recipient stays below (1 + theta_max) * mean, the donor above (1 - theta_max) *
 mean.
 
 Where the paper is silent:
-* What remains of buckets moves whole, after the keys (H1).
+* What is hashed to a bucket moves whole, as a large key would (H1): with it go the keys that are too small to be known,
+  and no record is needed. Of a key and a bucket that are equally large the key moves.
 * H2 fills units from the least loaded up: either as few as meet the bound (`narrow`: least duplication), or all that
   have room (`wide`: most even).
 * A unit that is too light for H3 to help takes keys and buckets from the heaviest, by H1's rules.
@@ -18,22 +20,23 @@ Not here: in which order units are looked at (ism.py), and what the moves cost (
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from typing import Literal
 
 import numpy as np
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
-from evenjoin.strategies.djb.draft import Draft
+from evenjoin.strategies.djb.draft import Bools, Draft
 
 Spread = Literal["narrow", "wide"]
 Stop = Literal["donor in bounds", "recipient in bounds"]
-KINDS: tuple[Literal["key", "bucket"], ...] = ("key", "bucket")
 SPLITS = 16
-"""How many keys one MoveOut may split."""
-SMALLEST_SHARE = 0.01
-"""A smaller share of a key on a unit is not worth the duplication."""
+"""How many keys one MoveOut may split, and how many it tries to split before it gives up."""
+SMALLEST_SHARE = 0.1
+"""A share of a key that is smaller than this part of an even share is not worth the duplication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +50,34 @@ class Move:
 
 
 def move_out(draft: Draft, row: int, donor: int, spread: Spread | None) -> None:
-    """MoveOut of an overloaded unit, by H1 and H2; with `spread` None by H1 alone."""
-    for _ in range(SPLITS):
+    """MoveOut of an overloaded unit, by H1 and H2; with `spread` None by H1 alone. Keys are split for as long as whole
+    moves would not suffice; in any case H1 has the last word."""
+    others = draft.units(row)
+    others = others[others != donor]
+    for number in range(SPLITS + 1):
         upper = draft.upper(row)
         if draft.load[row, donor] <= upper:
             return
-        others = draft.units(row)
-        moves, load = whole_moves(draft, row, donor, others[others != donor])
-        if spread is None or load[donor] <= upper or not split_largest(draft, row, donor, spread):
+        may_split = spread is not None and number < SPLITS
+        if may_split and hopeless(draft, row, donor) and split_largest(draft, row, donor, spread or "wide"):
+            continue
+        moves, load = whole_moves(draft, row, donor, others)
+        if load[donor] <= upper or not may_split or not split_largest(draft, row, donor, spread or "wide"):
+            draft.stuck |= bool(load[donor] > upper)
             apply(draft, row, moves)
             return
+
+
+def hopeless(draft: Draft, row: int, donor: int) -> bool:
+    """Whether H1 cannot bring a unit below (1 + theta_max) * mean, even if everything left it that fits the lightest
+    unit, and filled all others."""
+    upper, others = draft.upper(row), draft.load[row, draft.units(row)]
+    room = np.maximum(upper - others, 0.0)
+    excess = draft.load[row, donor] - upper
+    if excess <= 0 or excess > room.sum():
+        return bool(excess > 0)
+    _, work = draft.whole(row, donor)
+    return bool(excess > work[work <= room.max()].sum())
 
 
 def move_in(draft: Draft, row: int, unit: int) -> None:
@@ -64,50 +85,98 @@ def move_in(draft: Draft, row: int, unit: int) -> None:
     its keys that are split. A key comes back if every touched unit is then within its bounds, or at least none is
     further out than the furthest of them was before."""
     away, split, size = draft.abroad(row, unit)
-    back = away if draft.load[row, unit] < draft.lower(row) else split
-    for n in sorted(np.flatnonzero(back).tolist(), key=lambda n: -float(size[n])):
+    if draft.load[row, unit] >= draft.lower(row):
+        away, size = away[split], size[split]
+    for n in away[np.argsort(-size, kind="stable")].tolist():
         _merge_if_bounded(draft, row, n, unit)
 
 
-def take(draft: Draft, row: int, unit: int) -> None:
-    """A unit that is still underloaded takes keys and buckets from the heaviest units, by H1's rules."""
-    units = draft.units(row)
+def take(draft: Draft, row: int, unit: int, dry: set[int]) -> None:
+    """A unit that is still underloaded takes keys and buckets from the units above the mean, the heaviest first, by
+    H1's rules. `dry` are the donors that had nothing for a unit that was lighter still; more of them are noted."""
+    units, lower, mean = draft.units(row), draft.lower(row), draft.mean(row)
+    if draft.load[row, unit] >= lower:
+        return
     for donor in units[np.argsort(-draft.load[row, units], kind="stable")].tolist():
-        if donor == unit or draft.load[row, unit] >= draft.lower(row):
+        if draft.load[row, unit] >= lower or draft.load[row, donor] <= mean:
             return
+        if donor in dry:
+            continue
         moves, _ = whole_moves(draft, row, donor, np.array([unit]), stop="recipient in bounds")
         apply(draft, row, moves)
+        if not moves:
+            dry.add(donor)
 
 
 def whole_moves(
     draft: Draft, row: int, donor: int, recipients: I64, stop: Stop = "donor in bounds"
 ) -> tuple[list[Move], F64]:
-    """H1: keys of the donor, then its buckets, the largest that fit first, each to the least loaded recipient.
+    """H1: keys and buckets of the donor, the largest that fit first, each to the least loaded recipient.
 
-    Returns the moves, which are not yet applied, and the row's load after them."""
+    What does not fit now will not fit later: the donor only gets lighter, and the lightest recipient heavier. So each
+    step goes on to the largest that fits. Returns the moves, which are not yet applied, and the row's load after them.
+    """
     load, upper, lower = draft.load[row].copy(), draft.upper(row), draft.lower(row)
-    moves: list[Move] = []
-    whole = draft.whole(row, donor)
-    along = ~draft.routed
-    for what in KINDS:
-        sizes = (
-            np.where(draft.items.is_key, whole, 0.0) if what == "key" else _buckets(draft, np.where(along, whole, 0))
-        )
-        for index in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes) if len(recipients) else 0].tolist():
-            to = int(recipients[np.argmin(load[recipients])])
-            if load[donor] <= upper if stop == "donor in bounds" else load[to] >= lower:
-                return moves, load
-            if load[to] + sizes[index] <= upper and load[donor] - sizes[index] >= lower:
-                moves.append(Move(what, index, donor, to))
-                load[[donor, to]] += -sizes[index], sizes[index]
-                along[index] &= what != "key"
+    some, moves, rank, left = goods(draft, row, donor), [], 0, float(load[donor])
+    falling = (-some.size).tolist()
+    heap = list(zip(load[recipients].tolist(), recipients.tolist(), strict=True))
+    heapify(heap)
+    while heap and rank < len(falling):
+        light, to = heap[0]
+        if left <= upper if stop == "donor in bounds" else light >= lower:
+            break
+        rank = bisect_left(falling, -min(upper - light, left - lower), rank)
+        if rank < len(falling) and (size := some.taken(rank)) > 0:
+            moves.append(Move("key" if some.key[rank] else "bucket", int(some.index[rank]), donor, to))
+            heapreplace(heap, (light + size, to))
+            left -= size
+        rank += 1
+    load[donor] = left
+    for light, to in heap:
+        load[to] = light
     return moves, load
 
 
-def _buckets(draft: Draft, work: F64) -> F64:
-    """[buckets] The work that would leave with each bucket: its remainder and its keys that have no record."""
-    out: F64 = np.bincount(draft.items.bucket, work).astype(float)
-    return out
+class Goods:
+    """What may leave a unit whole: its keys, and its buckets with all that has no record. Largest first; arrays [k].
+
+    index, key    the number of the item (a key) or of the bucket
+    size          the work that would leave with it
+    along         the bucket that a key goes along with, as it has no record; -1: none
+    """
+
+    def __init__(self, index: I64, key: Bools, size: F64, along: I64) -> None:
+        order = np.lexsort((~key, -size))
+        self.index, self.key, self.size, self.along = index[order], key[order], size[order], along[order]
+        self._less: dict[int, float] = {}
+        self._gone: set[int] = set()
+
+    def taken(self, k: int) -> float:
+        """Take one away: its size, without what has left before; 0 if it has gone already."""
+        size, bucket = float(self.size[k]), int(self.along[k])
+        if not self.key[k]:
+            self._gone.add(int(self.index[k]))
+            return size - self._less.get(int(self.index[k]), 0.0)
+        if bucket in self._gone:
+            return 0.0
+        self._less[bucket] = self._less.get(bucket, 0.0) + size
+        return size
+
+
+def goods(draft: Draft, row: int, unit: int) -> Goods:
+    """What may leave this unit whole."""
+    items, work = draft.whole(row, unit)
+    bucket, along = draft.items.bucket[items], ~draft.routed[items]
+    keys = draft.items.is_key[items] & (work > 0)
+    buckets, number = np.unique(bucket[along], return_inverse=True)
+    sizes = np.bincount(number, work[along], len(buckets))
+    some = sizes > 0
+    return Goods(
+        np.concatenate([items[keys], buckets[some]]),
+        np.arange(int(keys.sum()) + int(some.sum())) < keys.sum(),
+        np.concatenate([work[keys], sizes[some]]),
+        np.concatenate([np.where(along, bucket, -1)[keys], np.full(int(some.sum()), -1)]),
+    )
 
 
 def apply(draft: Draft, row: int, moves: list[Move]) -> None:
@@ -120,21 +189,36 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
 
 
 def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
-    """H2: split the donor's piece with the most divisible work; if that does not relieve the donor, the next one.
-    False if no split would."""
-    on_donor, filled = draft.pieces_on(row, donor), fill if draft.splits == "by weight" else fill_evenly
-    for side, n in sorted(on_donor, key=lambda piece: (-on_donor[piece], piece))[:SPLITS]:
-        now = draft.work(side, n)
-        base = draft.load[row] - now
-        units = draft.units(row)
-        share = np.zeros(len(now))
-        share[units] = filled(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
-        after = base + share * draft.divisible[side, n] + (share > 0) * draft.fixed[side, n]
+    """H2: split the donor's piece with the most divisible work; if that does not relieve the donor of what SPLITS such
+    splits would have to, the next one. False if no split does."""
+    for side, n in draft.pieces_on(row, donor, SPLITS):
+        share, after = _filled(draft, row, side, n, spread)
         peak = after[share > 0].max(initial=0.0)
-        if max(after[donor], peak) < draft.load[row, donor] - 1e-9:
+        gain = draft.load[row, donor] - max(after[donor], peak)
+        if gain * SPLITS > draft.load[row, donor] - draft.upper(row):
             draft.put(side, n, share)
             return True
     return False
+
+
+def share_again(draft: Draft, row: int) -> None:
+    """Give the row's largest split keys other shares, if units are still out of bounds: where hot keys were split one
+    after the other, the first did not know of the last."""
+    for side, n in draft.split_pieces(row, SPLITS):
+        now = _furthest(draft.load[row], draft.units(row))
+        if now <= draft.theta:
+            return
+        share, after = _filled(draft, row, side, n, "wide")
+        if _furthest(after, draft.units(row)) < now and after.max() <= draft.load[row].max() * (1 + 1e-12):
+            draft.put(side, n, share)
+
+
+def _filled(draft: Draft, row: int, side: int, n: int, spread: Spread) -> tuple[F64, F64]:
+    """[instances] The shares that a piece would have if it were split, and the load of the row then."""
+    filled = fill if draft.splits == "by weight" else fill_evenly
+    units, base, share = draft.units(row), draft.load[row] - draft.work(side, n), np.zeros(draft.load.shape[1])
+    share[units] = filled(base[units], draft.divisible[side, n], draft.fixed[side, n], draft.theta, spread)
+    return share, base + share * draft.divisible[side, n] + (share > 0) * draft.fixed[side, n]
 
 
 def fill(base: F64, divisible: float, fixed: float, theta_max: float, spread: Spread) -> F64:
@@ -157,7 +241,7 @@ def fill(base: F64, divisible: float, fixed: float, theta_max: float, spread: Sp
     share = np.zeros(len(base))
     members = order[: chosen + 1]
     share[members] = (level[chosen] - base[members] - fixed) / divisible if divisible > 0 else 1.0
-    share[share < min(SMALLEST_SHARE, share.max())] = 0.0
+    share[share < SMALLEST_SHARE / len(members)] = 0.0
     out: F64 = share / share.sum()
     return out
 
@@ -181,13 +265,13 @@ def fill_evenly(base: F64, divisible: float, fixed: float, theta_max: float, spr
 def _merge_if_bounded(draft: Draft, row: int, n: int, unit: int) -> None:
     """H3 for one key, unless that would put a unit further out of its bounds than one was before."""
     before, after = draft.load[row], draft.load_with(row, n, unit)
-    touched = [unit, *np.flatnonzero(np.abs(after - before) > 1e-9).tolist()]
-    hosts = len(draft.units(row))
-    if _furthest(after, touched, hosts) <= max(draft.theta, _furthest(before, touched, hosts)) + 1e-12:
+    units = draft.units(row)
+    touched = np.append(np.flatnonzero(np.abs(after - before) > 1e-9), unit)
+    if _furthest(after, units, touched) <= max(draft.theta, _furthest(before, units, touched)) + 1e-12:
         draft.bring_back(row, n, unit)
 
 
-def _furthest(load: F64, units: list[int], hosts: int) -> float:
-    """The largest theta(pu) of some units."""
-    mean = load.sum() / hosts
-    return float(np.abs(load[units] - mean).max() / mean) if mean > 0 else 0.0
+def _furthest(load: F64, units: I64, touched: I64 | None = None) -> float:
+    """The largest theta(pu) of the units that are touched (None: of all)."""
+    mean = load[units].sum() / max(len(units), 1)
+    return float(np.abs(load[units if touched is None else touched] - mean).max() / mean) if mean > 0 else 0.0

@@ -2,8 +2,16 @@
 
     initial    hash buckets, several per unit, so that buckets can go where keys are too small to matter
     imbalance  the largest load balance factor theta(pu) (Definition 1), against theta_max
-    plan       of the migration functions f (each a choice of heuristics, with or without S2SM) the cheapest by eq. 3
-               among those that keep every theta(pu) <= theta_max (eq. 4); if none does, the most even one
+    plan       of the migration functions f (each a choice of heuristics, with or without S2SM)
+
+                   the cheapest by T_total of those that keep every theta(pu) within `aim` of theta_max
+                   else the cheapest of those within theta_max (eq. 4)
+                   else the most even one, if it is more even by WORTH
+
+The paper leaves two things open: what the load L of a unit is, and theta_max. Both are settings. It says nothing of a
+constraint that cannot be met. Then the planner stays and says so, with the least theta that whole keys and buckets
+allow, so that a table is not changed again and again for nothing. Nor is a table within theta_max changed for another
+one that does not meet the aim: by eq. 4 staying is the cheapest.
 
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest. (The second is needed because splitting adds probes everywhere, which by itself also looks even.) Everything
@@ -14,43 +22,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
-from evenjoin.load.djb import costs, factors, imbalance, records, total_costs, workloads
+from evenjoin.load.djb import Measure, factors, imbalance, workloads
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Bounds, register, require
+from evenjoin.strategies.base import Bounds, Plan, Stay, halves, register, require
 from evenjoin.strategies.bistream import hash_table
-from evenjoin.strategies.djb.ism import CHOICES, ism
+from evenjoin.strategies.djb.draft import Draft
+from evenjoin.strategies.djb.ism import Heuristics, ism
 from evenjoin.strategies.djb.s2sm import s2sm
 from evenjoin.strategies.djb.together import draft_of
 
+BUCKETS_PER_UNIT = 16
+WORTH = 0.1
+"""Where theta_max cannot be met, a plan must lower theta by this part of itself."""
+
 
 @register("djb")
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class DJB:
     """D-JB.
 
     theta_max   the bound of the load balance factor
-    aim         the part of it that plans are made for (1: eq. 4 to the letter, see strategies/base.py)
-    tracked     how many heavy keys each instance reports; only these can move or be split
-    buckets     the size of the hash table (0: 4 per unit)
+    aim         the part of it that plans are made for (1: eq. 4 as it stands, see strategies/base.py)
+    tracked     how many heavy keys each instance reports; only these can move by themselves or be split
+    buckets     the size of the hash table (0: BUCKETS_PER_UNIT per unit)
+    load        what L counts: "work" or "stored" (load/djb.py); kept as `measure`, since `load` is what it gives
     """
 
-    theta_max: float = 0.2
-    aim: float = 0.25
-    tracked: int = 128
-    buckets: int = 0
+    theta_max: float
+    aim: float
+    tracked: int
+    buckets: int
+    measure: Measure
 
-    def __post_init__(self) -> None:
-        tracked, buckets = self.tracked, self.buckets
+    def __init__(
+        self, theta_max: float = 0.2, aim: float = 0.25, tracked: int = 128, buckets: int = 0, load: Measure = "work"
+    ) -> None:
+        given = {"theta_max": theta_max, "aim": aim, "tracked": tracked, "buckets": buckets, "measure": load}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
         wanted = {
-            "theta_max": ("a number between 0 and 1", 0 < self.theta_max < 1),
-            "aim": ("a number above 0 and at most 1", 0 < self.aim <= 1),
+            "theta_max": ("a number between 0 and 1", 0 < theta_max < 1),
+            "aim": ("a number above 0 and at most 1", 0 < aim <= 1),
             "tracked": ("a whole number of at least 1", type(tracked) is int and tracked >= 1),
             "buckets": ("a whole number of at least 0", type(buckets) is int and buckets >= 0),
+            "measure": (f"one of {get_args(Measure)} (it is set as `load`)", load in get_args(Measure)),
         }
         require(self, wanted)
 
@@ -71,54 +92,92 @@ class DJB:
         return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
-        return hash_table(self.origin, self.buckets, instances, sides, layout)
+        buckets = self.buckets or BUCKETS_PER_UNIT * max(map(len, halves(instances, sides, layout)))
+        return hash_table(self.origin, buckets, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
-        return workloads(items, table)
+        return workloads(items, table, self.measure)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        return imbalance(workloads(items, table))
+        return imbalance(self.load(items, table), self.bounds.goal)
 
-    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        """Eq. 4, for `aim` of theta_max: the cheapest table that meets it, else the most even one."""
-        before = workloads(items, table)
-        if imbalance(before) <= self.alert:
+    def relieved(self, items: Items, old: RoutingTable, new: RoutingTable) -> float:
+        """How much of L instances are relieved of: the guards judge a change by what the planner balances."""
+        less = np.nansum(self.load(items, old), axis=0) - np.nansum(self.load(items, new), axis=0)
+        return float(less[less > 0].sum())
+
+    def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
+        """Eq. 4 in three tiers; see the top of this file."""
+        before, goal = self.load(items, table), self.bounds.goal
+        now = imbalance(before, goal)
+        if now <= self.alert:
             return None
-        wanted = self.bounds.goal
-        offers = [offer for offer in candidates(items, table, wanted) if _better(before, items, offer)]
-        if not offers:
-            return None
-        uneven = [self.imbalance(items, offer) for offer in offers]
-        bound = max(wanted, min(uneven))
-        offers = [offer for offer, factor in zip(offers, uneven, strict=True) if factor <= bound]
-        price = total_costs([costs(items, table, offer) for offer in offers], report.hash_us, report.transfer_us)
-        return offers[price.index(min(price))]
+        draft = draft_of(items, table, goal, self.measure)
+        offers = [offer for offer in candidates(draft) if _better(before, offer.workloads, goal)]
+        uneven = [imbalance(offer.workloads, goal) for offer in offers]
+        least = min(uneven, default=now)
+        bound = goal if least <= goal else self.theta_max if least <= self.theta_max < now else least
+        if bound > goal and now <= self.theta_max:
+            return Stay(f"theta {now:.3f} is within theta_max, and no table was found within the aim of {goal:.3f}")
+        if bound > self.theta_max and least > (1 - WORTH) * now:
+            return Stay(_stuck(now, least, self.theta_max, draft))
+        price = {
+            number: offers[number].costs.total_us(report.hash_us, report.transfer_us)
+            for number, factor in enumerate(uneven)
+            if factor <= bound
+        }
+        return offers[min(price, key=lambda number: price[number])].table()
 
 
-def candidates(items: Items, table: RoutingTable, theta_max: float) -> Iterator[RoutingTable]:
-    """The tables that the migration functions F make, without those that change nothing."""
-    for sides in ("as they are", "changed") if table.layout == "split" else ("as they are",):
-        for use in CHOICES:
-            if use.merge and use.move and not records(table):
-                continue  # there is nothing to merge: the same choice without H3 gives the same table
-            draft = draft_of(items, table, theta_max)
-            if sides == "changed" and not s2sm(draft):
-                break
-            for row in range(len(draft.sides)):
-                ism(draft, row, use)
-            made = draft.table()
-            if made is not table:
-                yield made
+def candidates(base: Draft) -> Iterator[Draft]:
+    """What the migration functions F make, without those that change nothing. F is each choice of heuristics:
+
+        H3;  H1;  H3 + H1;  and, where H1 leaves a unit overloaded, H1 + H2 and H3 + H1 + H2 with each way to split
+
+    with the sides as they are, and, if they are too far apart, after S2SM. (Where H1 suffices, H2 is never asked.)"""
+    changed = base.copy()
+    for start in (base, changed) if s2sm(changed) else (base,):
+        found = list(_functions(start, "keep records"))
+        if base.routed.any():
+            found += _functions(start, "merge")
+        yield from (draft for draft in found if draft.changed)
 
 
-def _better(before: F64, items: Items, offer: RoutingTable) -> bool:
+def _functions(start: Draft, use: str) -> Iterator[Draft]:
+    if use == "merge":
+        start = _made(start, Heuristics(merge=True, move=False))
+        yield start
+    moved = _made(start, Heuristics(merge=False, move=True))
+    yield moved
+    if moved.stuck:
+        yield _made(start, Heuristics(merge=False, move=True, split="narrow"))
+        yield _made(start, Heuristics(merge=False, move=True, split="wide"))
+
+
+def _made(start: Draft, use: Heuristics) -> Draft:
+    draft = start.copy()
+    for row in range(len(draft.sides)):
+        ism(draft, row, use)
+    return draft
+
+
+def _better(before: F64, after: F64, theta: float) -> bool:
     """Whether an offer is an improvement. It must not be less even, have a unit heavier than the heaviest now, or
     leave an instance without a unit. And the whole must be more even, or one row more even and none less."""
-    after = workloads(items, offer)
     if (np.isnan(after).all(axis=0) & ~np.isnan(before).all(axis=0)).any():
         return False
-    less = imbalance(before) - imbalance(after)
+    less = imbalance(before, theta) - imbalance(after, theta)
     rows = np.nanmax(factors(before), axis=1) - np.nanmax(factors(after), axis=1)
-    if less < 0 or np.nanmax(after) > np.nanmax(before) + 1e-9:
+    if less < 0 or np.nanmax(after) > np.nanmax(before) * (1 + 1e-12) + 1e-9:
         return False
     return bool(less > 1e-9 or (rows.max() > 1e-9 and rows.min() > -1e-12))
+
+
+def _stuck(now: float, least: float, theta_max: float, draft: Draft) -> str:
+    """Why theta_max cannot be met, as a sentence."""
+    floor, what = draft.floor()
+    if floor > theta_max:
+        return (
+            f"theta stays {now:.3f}: {what} alone is {1 + floor:.2f} times the mean load, so {floor:.3f} is the floor"
+        )
+    return f"theta stays {now:.3f}: no table was found with less than {min(least, now):.3f}"
