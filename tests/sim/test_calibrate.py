@@ -47,7 +47,7 @@ def test_a_simulation_of_a_run_has_its_imbalance(checkpoint):
     """Batch by batch, by the strategy's own measure."""
     commits = commits_of(checkpoint)
     off = against(Scenario(STREAM, "fastjoin", 4, cluster=Cluster()), commits)
-    assert off.imbalance == 0
+    assert off.imbalance < 0.02
     assert off.batches == 3
     with pytest.raises(SpecError, match="all of its commits are needed"):
         against(Scenario(STREAM, "fastjoin", 4), commits[1:])
