@@ -30,7 +30,9 @@ from evenjoin.sim.cluster import Cluster
 from evenjoin.sim.cost import PROFILES
 from evenjoin.sim.stream import Mode
 from evenjoin.sim.sweep import INSTANCES, MODES, ZIPF, Outcome, Summary, points, run, seeded, sweep
+from evenjoin.strategies.elastic import Scaling
 
+MOST_INSTANCES = 100_000
 PLANNERS = "fastjoin,djb,lsstream,readj"
 
 
@@ -80,13 +82,14 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--profile", default="measured", type=click.Choice(list(PROFILES)), show_default=True, help="Of costs.")
 @click.option("--nodes", type=click.IntRange(1), help="Default: enough for a core for each instance.")
 @click.option("--cores", default=4, type=click.IntRange(1), show_default=True, help="Of a node.")
+@click.option("--task-capacity", type=click.IntRange(1), help="Tuples of an instance: their number follows the state.")
 @click.option("--sweep", "swept", is_flag=True, help="Every combination of strategies, instances, zipf and modes.")
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
 def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows: Sequence[float],
              zipf: Sequence[float] | None, order: Any, modes: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
-             profile: str, nodes: int | None, cores: int, swept: bool, jobs: int,
+             profile: str, nodes: int | None, cores: int, task_capacity: int | None, swept: bool, jobs: int,
              out: Path | None) -> None:  # fmt: skip
     """Run strategies on a simulated cluster: how even, how many rebalances, how much moves."""
     stream = Stream(
@@ -94,7 +97,8 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
         band=None if band is None else (-band, band), batches=batches, seed=seed,
     )  # fmt: skip
     cluster = Cluster((1.0,) * nodes, cores) if nodes is not None else None
-    base = Scenario(stream, layout=layout, profile=PROFILES[profile], cluster=cluster)
+    scaling = None if task_capacity is None else Scaling(task_capacity, max_instances=MOST_INSTANCES)
+    base = Scenario(stream, layout=layout, profile=PROFILES[profile], cluster=cluster, scaling=scaling)
     scenarios = points(
         base,
         [name.strip() for name in re.split(r",(?![^(]*\))", names or (PLANNERS if swept else "fastjoin"))],

@@ -27,7 +27,8 @@ from evenjoin.console import cell, open_console
 from evenjoin.errors import SpecError
 from evenjoin.sim.cluster import Cluster
 from evenjoin.sim.cost import Observed, Profile, fit, observed
-from evenjoin.sim.simulation import Scenario, Simulation
+from evenjoin.sim.scenario import Scenario
+from evenjoin.sim.simulation import Simulation
 from evenjoin.state.files import open_folder
 
 SKIP = 2

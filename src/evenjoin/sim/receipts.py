@@ -169,9 +169,7 @@ def _heavy_keys(keys: Named, work: Work, state: State) -> list[HeavyKey]:
     values, aging = state.codes[keys.key].tolist(), _key_aging(keys, work, state)
     return [
         HeavyKey(code, str(code), arrived, probed, stored, results, tuple(ages))
-        for code, (arrived, probed, stored, results), ages in zip(
-            values, zip(*counts, strict=True), aging, strict=True
-        )
+        for code, (arrived, probed, stored, results), ages in zip(values, zip(*counts, strict=True), aging, strict=True)
     ]
 
 

@@ -14,11 +14,10 @@ an instance are expectations. The books, files and crashes of a real batch do no
 
 from __future__ import annotations
 
-import json
+import gc
 import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,80 +35,19 @@ from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
 from evenjoin.runtime.dispatch import stated
-from evenjoin.runtime.settings import Asked, Guards, Settings, read_settings
 from evenjoin.sim.cluster import Cluster
-from evenjoin.sim.cost import MEASURED, Profile
 from evenjoin.sim.counting import Counts, count
 from evenjoin.sim.queueing import Latency, Queues
 from evenjoin.sim.receipts import Times, layers_named, moved, receipts_of
+from evenjoin.sim.scenario import Line, Scenario, settings_of
 from evenjoin.sim.spread import Spread, spread_of
 from evenjoin.sim.state import State
-from evenjoin.sim.stream import Arrivals, Source, Stream
-from evenjoin.spec import JoinSpec
+from evenjoin.sim.stream import Arrivals
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.tuples import tuple_schemas
-from evenjoin.strategies.base import Strategy
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """All that a simulation depends on.
-
-    source       what arrives
-    strategy     as `evenjoin.join` takes it
-    cluster      None: equal nodes of four cores, one core an instance
-    trigger_ms   a batch starts at most so often
-    """
-
-    source: Source = field(default_factory=Stream)
-    strategy: str | Strategy = "fastjoin"
-    instances: int = 8
-    layout: Layout = "shared"
-    guards: Guards = field(default_factory=Guards)
-    profile: Profile = MEASURED
-    cluster: Cluster | None = None
-    trigger_ms: float = 1000.0
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One batch of a simulation.
-
-    imbalance, threshold   by the strategy's own measure; `within`: whether the one is at most the other
-    verdict                the monitor's sentence
-    moved                  stored tuples that migrated before the batch
-    planner_ms             measured; None if no table was offered
-    regions, records       the size of the table, and how many keys have a region of their own
-    busy_max, busy_mean    of the instances, in milliseconds
-    latency, latency_p99   in milliseconds: of a tuple where each instance is a queue
-    throughput             tuples a second that leave the queues
-    """
-
-    batch: int
-    instances: int
-    alive: int
-    imbalance: float | None
-    threshold: float | None
-    within: bool | None
-    verdict: str
-    moved: int
-    planner_ms: float | None
-    regions: int
-    records: int
-    busy_max: float
-    busy_mean: float
-    batch_ms: float
-    latency_ms: float
-    latency_p99_ms: float
-    throughput: float
-    results: int
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def simulate(scenario: Scenario) -> Iterator[Line]:
@@ -152,7 +90,16 @@ class Simulation:
         return self.last.report
 
     def step(self) -> Line:
-        """Run the next batch."""
+        """Run the next batch. Receipts are many small values without cycles, so the collector is left out of it."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._step()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _step(self) -> Line:
         arrivals, table = self.scenario.source.arrivals(self.batch), self.table
         manifest, migration = self._migrated()
         self.met = table
@@ -263,15 +210,3 @@ class Simulation:
             round(latency.throughput, 1),
             report.matches,
         )
-
-
-def settings_of(spec: JoinSpec, scenario: Scenario) -> Settings:
-    """The settings as the driver reads them. That state grows without end is what is simulated: no warning of it."""
-    if len(spec.sides) != 2:
-        raise SpecError(f"the simulator knows two sides, not {len(spec.sides)}")
-    asked = Asked(
-        strategy=scenario.strategy, instances=scenario.instances, layout=scenario.layout, guards=scenario.guards
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return read_settings(spec, asked)
