@@ -33,6 +33,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
+from evenjoin.placement.moved import entering
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
@@ -137,12 +138,8 @@ class Simulation:
         last, new = self.last, self.table
         if last is None or last.table == new.name:
             return last.manifest if last is not None else Manifest(), None
-        old, codes = self.met, self.state.codes
-        totals = [self.state.total(side) for side in (0, 1)]
-        some = [np.flatnonzero(total) for total in totals]
-        points = tuple((codes[at], total[at].astype(np.float64)) for at, total in zip(some, totals, strict=True))
-        tuples = round(moved_volume(old, new, points))
-        spread = spread_of(new)
+        old, codes, spread = self.met, self.state.codes, spread_of(new)
+        tuples = moving(self.state, old, new)
         self.state.lay(spread, cells_of(new, codes))
         pause = self.scenario.profile.moved * tuples / self._cluster(new.instances).size
         donors = moved(self._work(old, last.manifest), self.state, spread, tuples, pause)
@@ -210,3 +207,16 @@ class Simulation:
             round(latency.throughput, 1),
             report.matches,
         )
+
+
+def moving(state: State, old: RoutingTable, new: RoutingTable) -> int:
+    """How many stored tuples enter an instance when the table changes, copies counted. Exact for whole keys."""
+    some = [np.flatnonzero(total) for total in map(state.total, (0, 1))]
+    points = tuple((state.codes[at], state.total(side)[at].astype(np.float64)) for side, at in enumerate(some))
+    if old.ranged or new.ranged:
+        return round(moved_volume(old, new, points))
+    total = 0.0
+    for side, (codes, weights) in enumerate(points):
+        before, after = (table.compiled.region_of_cell[cells_of(table, codes)] for table in (old, new))
+        total += float(weights @ entering(old, new, side, before, after))
+    return round(total)
