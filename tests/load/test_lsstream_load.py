@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
@@ -11,29 +12,35 @@ from hypothesis import strategies as st
 
 from evenjoin.load.items import Items, loads
 from evenjoin.load.lsstream import (
-    Queue,
     acceptance,
     computing,
     imbalance_degree,
-    input_rate,
-    latency_benefit,
+    least_imbalance,
     least_to_move,
     memory,
     migration_impact,
     most_to_move,
+    normalised_weights,
     partitions_of,
-    queue_length,
-    queues_of,
+    raw_weights,
     resource,
     resource_benefit,
-    resources_by_instance,
+    terms_by_instance,
+    units_of,
+)
+from evenjoin.load.report import InstanceLoad, LoadReport, speeds_of
+from evenjoin.load.sojourn import (
+    Queue,
+    input_rate,
+    latency_benefit,
+    latency_benefits,
+    queue_length,
+    queues_of,
     sojourn_time,
     sojourn_time_by_memory,
     trimmed_rate,
-    units_of,
     waiting,
 )
-from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 
 STORED = np.array([4.0, 4.0, 2.0, 1.0])
@@ -58,7 +65,7 @@ def test_fig_4_computing():
 
 def test_fig_4_resources_and_imbalance():
     """Eq. 11-14: 43 and 15, which is twice eq. 12 with gamma 0.5; LI is 0.48 either way."""
-    both = by_instance(resource(STORED, QUEUED, 0.5))
+    both = by_instance(resource(STORED, QUEUED, raw_weights(0.5)))
     assert (2 * both).tolist() == [43, 15]
     assert both.tolist() == [21.5, 7.5]
     assert round(imbalance_degree(both), 2) == round(imbalance_degree(2 * both), 2) == 0.48
@@ -73,7 +80,40 @@ def test_fig_4_from_a_table():
         np.zeros((2, 4)),
     )  # fmt: skip
     table = RoutingTable(0, 2, 2, 4, regions)
-    assert resources_by_instance(partitions_of(items, table), table, 0.5).tolist() == [[0, 0], [21.5, 7.5]]
+    used, compared = terms_by_instance(partitions_of(items, table), table)
+    assert (used.tolist(), compared.tolist()) == ([[15, 8]], [[28, 7]])
+
+
+def test_normalised_weights():
+    """Fig. 4 with each term over its mean, 11.5 and 17.5: R adds up to one for each instance, whatever gamma is."""
+    used, compared = by_instance(memory(STORED, QUEUED)), by_instance(computing(STORED, QUEUED))
+    for gamma in (0.1, 0.9):
+        weights = normalised_weights(gamma, used, compared)
+        assert (weights.memory, weights.computing) == (gamma / 11.5, (1 - gamma) / 17.5)
+        assert by_instance(resource(STORED, QUEUED, weights)).sum() == pytest.approx(2)
+    assert normalised_weights(0.5, np.array([np.nan, 4.0]), np.zeros(2)).memory == 0.125
+    assert normalised_weights(0.5, np.array([4.0]), np.zeros(1)).computing == 0
+
+
+def test_least_imbalance():
+    """n max R_p / sum R - 1: a partition with 60 of 100 on 4 instances keeps LI at 1.4; a key that is split does not
+    count. On an instance of twice the speed the partition takes half as long."""
+    each, whole = np.array([60.0, 30.0, 10.0]), np.array([True, True, True])
+    assert least_imbalance(each, whole, np.ones(4)) == pytest.approx(4 * 60 / 100 - 1)
+    assert least_imbalance(each, np.array([False, True, True]), np.ones(4)) == pytest.approx(4 * 30 / 100 - 1)
+    assert least_imbalance(each, whole, np.array([1.0, 1.0, 2.0])) == pytest.approx(60 / 2 / 25 - 1)
+    assert least_imbalance(np.zeros(3), whole, np.ones(4)) == 0
+
+
+def test_speeds():
+    """One of four is half as fast. One pause counts for a quarter. An instance without work
+    keeps its speed."""
+    first = speeds_of([100, 100, 100, 100], [10, 10, 10, 20])
+    assert first == pytest.approx((1.25, 1.25, 1.25, 0.625))
+    assert speeds_of([100] * 4, [10] * 4, first) == pytest.approx((1.1875, 1.1875, 1.1875, 0.7188))
+    assert speeds_of([100, 100, 100, 1], [10, 10, 10, 20], first)[3] == 0.625
+    assert speeds_of([0, 0], [0, 0]) == ()
+    assert speeds_of([100, 100], [10, 10], first) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +143,11 @@ def test_units_have_their_shares():
         np.array([7, 0]), np.array([True, False]), np.zeros(2, np.int64), np.array([[8.0, 10.0], [4.0, 2.0]]),
         np.array([[3.0, 1.0], [5.0, 1.0]]), np.zeros((2, 2)),
     )  # fmt: skip
-    found = resources_by_instance(partitions_of(items, table), table, 0.5)
-    assert found[0, :2].tolist() == [0.5 * (11 + 10) + 0.5 * (11 + 30), 0.5 * (2 + 5) + 0.5 * 10]
-    assert np.isnan(found[0, 2])
-    half = resources_by_instance(partitions_of(items, table), table, 1.0 - 1e-12)
-    for side, unit in enumerate(loads(items, table)):  # memory alone is what the items' own forecast says
-        assert half[side, unit.hosts] == pytest.approx((unit.stored + unit.probes)[unit.hosts])
+    used, compared = terms_by_instance(partitions_of(items, table), table)
+    both = loads(items, table)  # memory is what the items' own forecast says
+    assert used.tolist() == [sum(unit.stored + unit.probes for unit in both).tolist()]
+    assert used.tolist() == [[(10 + 6 + 1 + 5) + (2 + 1), 2 + 5, 4 + 3]]
+    assert compared.tolist() == [[10 * 1 + 6 * 5 + 2 * 1, 2 * 5, 4 * 3]]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +219,14 @@ def test_the_latency_benefit_is_finite(load, rate, cost, part, share):
     assert -4.0 <= latency_benefit(heavy, light, load * part, rate * share) <= 4.0
 
 
+@given(st.floats(0, 1e6), st.floats(0, 1e4), st.floats(0, 1e-2), st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_many_latency_benefits_are_each_one(load, rate, cost, parts):
+    """The arrays say what the scalars say."""
+    heavy, light, part = Queue(load, rate, cost, 2.0), Queue(load / 3, rate / 2, cost, 2.0), np.array(parts)
+    each = [latency_benefit(heavy, light, load * one, rate * one) for one in parts]
+    assert latency_benefits(heavy, light, load * part, rate * part) == pytest.approx(each)
+
+
 @given(st.floats(1, 1e6), st.floats(1, 1e6), st.floats(1, 1e4))
 def test_theorem_1(small, more, rate):
     """At the same input rate mu falls, and the sojourn time grows, with R."""
@@ -199,6 +246,8 @@ def test_queues_are_measured():
     assert queues[2].cost == 0.75 / 60
     assert queues[2].plus(20.0, 50.0).mu() == pytest.approx(50 * 2 / (20 * 0.75 / 60))
     assert queues_of(report, np.array([40.0, 20.0, 0.0]), 0.0)[0].window == 0.5
+    triggered = replace(report, interval_ms=3000.0)
+    assert [queues_of(triggered, np.array([40.0, 20.0, 0.0]), given)[0].window for given in (0.0, 2.0)] == [3.0, 2.0]
     unknown = LoadReport(4, instances[2:], (), (), ())
     assert queues_of(unknown, np.array([3.0]), 0.0) == [Queue(3.0, 0.0, 0.0, 1.0)]
 
@@ -213,6 +262,7 @@ def test_constraints():
     """Eq. 30-31 as bounds of the moved R: 43 and 15 of Fig. 4, alpha 0.25."""
     assert least_to_move(43.0, 29.0, 0.25) == 6.75
     assert most_to_move(43.0, 15.0) == 14.0
+    assert most_to_move(43.0, 15.0, (1.0, 3.0)) == (3 * 43 - 15) / 4  # 43 - 28.5 = 14.5 = (15 + 28.5) / 3
 
 
 def test_acceptance():

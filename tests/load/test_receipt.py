@@ -10,7 +10,8 @@ import pytest
 from evenjoin.errors import ReceiptError
 from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import HeavyKey, Receipt
-from evenjoin.load.report import InstanceLoad, LoadReport, Ran, fold, report_of, sampled
+from evenjoin.load.report import InstanceLoad, LoadReport, Ran, fold, report_of
+from evenjoin.load.sampled import sampled
 from evenjoin.load.samples import Slice
 from evenjoin.placement import RoutingTable
 from evenjoin.state.manifest import Manifest

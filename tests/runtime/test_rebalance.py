@@ -117,7 +117,7 @@ def test_a_matrix_of_cells_is_judged_by_its_planner():
     little is left, though it will be fuller; and a plan that brings nothing is refused."""
     strategy = Adsp(task_capacity=100)
     table = strategy.initial(2, 2, "shared")
-    full = replace(REPORT, heavy=(), cells=(), samples=(((1, 70.0),), ((2, 40.0),)))
+    full = replace(REPORT, instances=(), heavy=(), cells=(), samples=(((1, 70.0),), ((2, 40.0),)))
     grown = decide(strategy, full, table, Guards(), None, lambda: 0.0)
     assert grown.verdict.sentence == "rebalance"
     assert grown.table.instances > 2

@@ -77,7 +77,7 @@ def test_a_sweep_runs_every_point_on_every_seed():
 def test_growth_changes_the_number_of_tasks():
     """Square has more tasks as volumes grow, and what it copies is counted as moved."""
     stream = replace(SMALL, mode="growing", growth=1.5, batches=6)
-    lines = list(simulate(Scenario(stream, "square(task_capacity=4000)", 4)))
+    lines = list(simulate(Scenario(stream, "square", scaling=Scaling(4000, 4))))
     assert lines[-1].instances > 4
     assert sum(line.moved for line in lines) > 0
 

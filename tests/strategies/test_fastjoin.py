@@ -16,6 +16,7 @@ from evenjoin.placement import Keys, check
 from evenjoin.placement.place import bucket_of
 from evenjoin.spec import build_spec
 from evenjoin.strategies import FastJoin, resolve
+from evenjoin.strategies.base import Stay
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.testing import brute_force, multiset
@@ -85,14 +86,14 @@ PLANS = {
 @pytest.mark.parametrize(("instances", "moved", "keys", "rest", "expected"), PLANS.values(), ids=PLANS)
 def test_plan(instances, moved, keys, rest, expected):
     """Keys and remainders by bucket, one bucket a unit, and the routing table that comes of it (None: no plan)."""
-    strategy = FastJoin(aim=1)
+    strategy = FastJoin(aim=1, sure=0)
     edit = Edit(hash_table("fastjoin", instances, instances, 2, "shared"))
     for key, units in moved.items():
         edit.move_key(key, 0, units)
     table, items = edit.table(), items_from(keys, rest, instances)
     planned = strategy.plan(None, items, table)
     if expected is None:
-        assert planned is None
+        assert isinstance(planned, Stay)
         return
     assert routed(check(planned)) == expected
     assert planned.version == table.version + 1
@@ -133,11 +134,11 @@ def situations(draw):
 def test_what_is_planned_is_valid_and_evener(situation, selector, theta):
     """It passes check; no monitor's LI rises and one sinks that called for it; other sides' units stay."""
     table, items = situation
-    strategy = FastJoin(theta=theta, selector=selector)
+    strategy = FastJoin(theta=theta, selector=selector, sure=0)
     planned = strategy.plan(None, items, table)
     if strategy.imbalance(items, table) <= strategy.alert:
-        assert planned is None
-    if planned is None:
+        assert isinstance(planned, Stay)
+    if isinstance(planned, Stay):
         return
     assert check(planned).version == table.version + 1
     before, after = ([imbalance(load[~np.isnan(load)]) for load in strategy.load(items, t)] for t in (table, planned))
@@ -199,6 +200,8 @@ def test_a_skewed_join_migrates_and_loses_nothing(kind, strategy, layout):
 def test_settings_by_name():
     """The defaults are the paper's, but for the aim; the name takes them as text."""
     assert resolve("fastjoin") == FastJoin(theta=2.2, selector="greedyfit", theta_gap=0.0, tracked=128, seed=0, aim=0.5)
+    assert resolve("fastjoin(objective=ratio, buckets=96, sure=0)") == FastJoin(objective="ratio", buckets=96, sure=0)
+    assert (FastJoin().origin, FastJoin(buckets=96).origin) == ("fastjoin", "fastjoin(buckets=96)")
     assert resolve("fastjoin(theta=3, selector=safit, seed=7)") == FastJoin(3, "safit", seed=7)
     assert FastJoin(theta=3.0).threshold == FastJoin(theta=3.0, aim=1).alert == 3.0
     assert (FastJoin(theta=3.0).bounds.goal, FastJoin(theta=3.0).alert) == (2.0, 2.5)
@@ -210,9 +213,9 @@ def test_a_plan_is_called_for_before_theta_is_crossed_and_goes_on_to_the_aim():
     table = hash_table("fastjoin", 2, 2, 2, "shared")
     items = items_from(in_bucket(0, *[(1, 1)] * 5), [(15, 15, 0, 0), (10, 20, 0, 0)], 2)
     assert FastJoin().imbalance(items, table) == 2.0
-    assert FastJoin(aim=1).plan(None, items, table) is None
-    assert FastJoin().imbalance(items, FastJoin().plan(None, items, table)) <= FastJoin().bounds.goal == 1.6
-    assert FastJoin(theta=2.4).plan(None, items, table) is None
+    assert FastJoin(aim=1).plan(None, items, table) == Stay("side 0: LI is 2.00, no migration is called for")
+    assert FastJoin().imbalance(items, FastJoin(sure=0).plan(None, items, table)) <= FastJoin().bounds.goal == 1.6
+    assert isinstance(FastJoin(theta=2.4).plan(None, items, table), Stay)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +229,9 @@ def test_a_plan_is_called_for_before_theta_is_crossed_and_goes_on_to_the_aim():
         ("fastjoin(aim=0)", "at most 1"),
         ("fastjoin(aim=1.5)", "at most 1"),
         ("fastjoin(tracked=0)", "tracked=0: a whole number of at least 1"),
+        ("fastjoin(buckets=-1)", "buckets=-1: a whole number of at least 0"),
+        ("fastjoin(sure=-1)", "sure=-1: a number of at least 0"),
+        ("fastjoin(objective=most)", "'most': use 'fill' or 'ratio'"),
         ("fastjoin(seed=0.5)", "seed=0.5: a whole number"),
         ("fastjoin(gamma=1)", "gamma"),
     ],

@@ -1,4 +1,4 @@
-"""FastJoin's load model (section III-B, III-C and III-E), equation by equation.
+"""FastJoin's load model (sections III-B, III-C and IV-C), equation by equation.
 
 A unit I_R-i stores |R_i| tuples of its side, and phi_si tuples of the other side come to probe it. Each of them is
 compared with all that is stored, so the load is a product, and it does not add up: what leaves one unit is not what
@@ -23,20 +23,23 @@ Slips of the paper: the second line of (6) prints two minus signs; its first lin
 + r_k * p_k, as computed here. (2) divides by a load that may be 0, Definition 2 by a key that may have no stored
 tuple: here a zero below a fraction line counts as one, which leaves both finite and large.
 
+Under a window (section III-E) |R_i| is what is alive. The paper keeps a vector of counts, one per sub-window, and pops
+its head when a sub-window expires. In this engine the runs of the manifest are that vector: a run knows its sub-window
+and its live rows, and expiry drops whole runs. So planners read `stored` from the report.
+
 Pure; arrays are float64, counts below 2**53 are exact. Does not choose keys: that is strategies/fastjoin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from evenjoin.errors import SpecError
-
 F64 = npt.NDArray[np.float64]
+STATISTIC_BYTES = 40
+"""chi_k of equation 12: a statistic is five numbers of 8 bytes (side, cell or key, arrived, stored, results)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,51 +106,20 @@ def gap_after(pair: Pair, benefit: F64) -> float:
     return pair.gap - float(benefit.sum())
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCounter:
-    """|R| of a unit under a window (section III-E): one count per sub-window, oldest first.
+def scaling_gain_ratio(tuple_bytes: float, tuples: float, key_bytes: float, keys: float) -> float:
+    """SGR, equation 12: the part of new memory that can store new tuples, where each key has statistics beside its
+    tuples. 1 if there is nothing to store and nothing to keep."""
+    stored = tuple_bytes * tuples
+    return stored / (stored + key_bytes * keys) if stored + key_bytes * keys > 0 else 1.0
 
-    `head` is the number of the oldest.
 
-    This is a reference: the engine does not use it. The vector has a fixed size, the number of sub-windows that the
-    window spans. What expires is popped at its head, and as many zeros come in at its tail. In this engine the runs of
-    the manifest already are that vector: a run knows its sub-window and its live rows, and expiry drops whole runs. So
-    planners read `stored` from the report. `of(size, pairs)` makes a counter of a unit's (sub_window, alive) pairs.
-    """
+def scaling_gain_of_means(tuple_bytes: float, tuples_per_key: float, key_bytes: float) -> float:
+    """SGR, equation 13: the same by c, the mean number of tuples of a key."""
+    return scaling_gain_ratio(tuple_bytes, tuples_per_key, key_bytes, 1)
 
-    head: int
-    counts: tuple[int, ...]
 
-    @classmethod
-    def of(cls, size: int, pairs: Iterable[tuple[int, int]]) -> WindowCounter:
-        """A counter from (sub-window, rows) pairs in any order. The newest sub-window is the tail; what is too old for
-        the window is gone."""
-        if size < 1:
-            raise SpecError(f"a window of {size} sub-windows: at least 1 is needed")
-        known = list(pairs)
-        newest = max((number for number, _ in known), default=size - 1)
-        counter = cls(newest - size + 1, (0,) * size)
-        for number, rows in known:
-            counter = counter.push(number, rows)
-        return counter
-
-    def push(self, sub_window: int, rows: int) -> WindowCounter:
-        """With rows stored in a sub-window. One that is newer than the tail pops as many heads; an expired one is
-        ignored."""
-        counter = self.expire(sub_window - len(self.counts) + 1)
-        at = sub_window - counter.head
-        if at < 0 or rows == 0:
-            return counter
-        return WindowCounter(counter.head, (*counter.counts[:at], counter.counts[at] + rows, *counter.counts[at + 1 :]))
-
-    def expire(self, before: int) -> WindowCounter:
-        """Without the sub-windows older than `before`."""
-        gone = before - self.head
-        if gone <= 0:
-            return self
-        return WindowCounter(before, (*self.counts[gone:], *(0,) * min(gone, len(self.counts))))
-
-    @property
-    def total(self) -> int:
-        """|R| of the window."""
-        return sum(self.counts)
+def measured_scaling_gain(stored_bytes: float, statistics: int) -> float:
+    """SGR of a running join, equation 12 with what was measured: the bytes of all stored tuples, and the number of
+    statistics (cells and named keys) of the load report. In the paper every key has statistics, here only the heaviest
+    have, so K does not grow with the keys, and SGR tends to 1 as state grows."""
+    return scaling_gain_ratio(1.0, stored_bytes, STATISTIC_BYTES, statistics)

@@ -29,26 +29,22 @@ import numpy as np
 from evenjoin.load.intake import Intake
 from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
-from evenjoin.load.samples import (
-    USUAL_GRAIN,
-    Grain,
-    Sample,
-    Slice,
-    Slices,
-    coarsened,
-    joined,
-    scaled,
-    slices_from_json,
-    whole,
-)
+from evenjoin.load.sampled import sampled
+from evenjoin.load.samples import USUAL_GRAIN, Grain, Sample, Slices, slices_from_json, whole
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.shares import hosts
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
+Same = Literal["same", "another"]
 RECENT = 8
 """For how many batches the report remembers what each instance took in (for LS-Stream's trimmed rate)."""
+
+SMOOTHING = 0.25
+"""The weight of the newest batch in the measured speed of an instance."""
+HARDLY_ANY = 0.1
+"""The part of the mean work below which an instance's speed is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +112,13 @@ class LoadReport:
                               batch is the last
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
+    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     partial                   codes of those heavy keys that some host of theirs has not counted
     rates                     arrivals and results, smoothed over batches; None if no planner asks
     samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
                               counted (load/samples.py); empty if nobody sampled
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
+    sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     """
 
     batch: int
@@ -133,10 +131,12 @@ class LoadReport:
     hash_us: float = 0.0
     transfer_us: float = 0.0
     interval_ms: float = 0.0
+    speeds: tuple[float, ...] = ()
     partial: tuple[int, ...] = ()
     rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
     slices: tuple[Slices, ...] = ()
+    sizes: tuple[float, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -169,10 +169,12 @@ class LoadReport:
                 "cells": tuple(map(tuple, data["cells"])),
                 "intake": tuple(Intake(**intake) for intake in data["intake"]),
                 "recent": tuple(map(tuple, data["recent"])),
+                "speeds": tuple(data.get("speeds", ())),
                 "partial": tuple(data.get("partial", ())),
                 "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
                 "samples": samples,
                 "slices": slices,
+                "sizes": tuple(data.get("sizes", ())),
             }
         )
 
@@ -188,7 +190,7 @@ class Ran:
     """
 
     table: RoutingTable
-    before: Literal["same", "another"] = "same"
+    before: Same = "same"
     asked: Mapping[int, tuple[int, ...]] | None = None
     packs: Mapping[int, str] = field(default_factory=dict)
     grain: Grain = USUAL_GRAIN
@@ -199,10 +201,11 @@ def report_of(
 ) -> LoadReport:  # fmt: skip
     """The report of one batch. `stored` is the state with everything that its receipts sealed, and `kept` the part of
     it that has not expired (`expired` tuples have). `last` is the report of the batch before."""
-    gone = _gone(stored, kept, len(receipts[0].stored))
+    sides = len(receipts[0].stored)
+    gone = _gone(stored, kept, sides)
     living = [unexpired(receipt, gone) for receipt in receipts]
-    report = fold(living, kept, len(receipts[0].stored), last if ran.before == "same" else None)
-    report = replace(report, expired=expired)
+    report = fold(living, kept, sides, last, ran.before)
+    report = replace(report, expired=expired, sizes=_sizes(kept, sides))
     if ran.asked is not None:
         report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
     if ran.packs:
@@ -210,7 +213,9 @@ def report_of(
             report,
             instances=tuple(_packed(*both, kept, ran.packs) for both in zip(report.instances, receipts, strict=True)),
         )
-    return sampled(report, receipts, last, gone, ran.grain)
+    if any(intake.sample for intake in report.intake) or (last is not None and last.samples):
+        report = sampled(report, receipts, last, gone, ran.grain)
+    return report
 
 
 def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
@@ -227,6 +232,16 @@ def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[in
     return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
 
 
+def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
+    """Per side the bytes of a stored tuple."""
+    total = [[0, 0] for _ in range(sides)]
+    for _, store, run in kept:
+        if store < sides:
+            total[store][0] += run.bytes
+            total[store][1] += run.rows
+    return tuple(round(size / rows, 1) if rows else 1.0 for size, rows in total)
+
+
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:
     """The load of an instance with that of its packs. A store of packs is counted at one hop, and what is sent of it
     where it is made."""
@@ -240,9 +255,11 @@ def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping
     return replace(load, packs=tuple(out))
 
 
-def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None) -> LoadReport:
+def fold(
+    receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: LoadReport | None = None, table: Same = "same"
+) -> LoadReport:
     """The report of one batch, without samples, of receipts from which is taken what has expired. `last` is the report
-    of the batch before, if that ran under the same table."""
+    of the batch before, which ran under the same table or another."""
     instances = tuple(
         InstanceLoad(
             receipt.instance,
@@ -261,7 +278,7 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
     )
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
-    before = last.recent if last is not None and len(last.instances) == len(instances) else ()
+    before = last.recent if last is not None and table == "same" and len(last.instances) == len(instances) else ()
     received = sum(taken)
     return LoadReport(
         receipts[0].batch,
@@ -272,6 +289,11 @@ def fold(receipts: Sequence[Receipt], manifest: Manifest, sides: int, last: Load
         recent=(*before, taken)[-RECENT:],
         hash_us=mean(r.place_us for r in receipts),
         transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
+        speeds=speeds_of(
+            [new + sum(r.results) for new, r in zip(taken, receipts, strict=True)],
+            [r.busy_ms for r in receipts],
+            last.speeds if last is not None else (),
+        ),
     )
 
 
@@ -321,43 +343,6 @@ def _is_gone(gone: Gone, side: int, until: int) -> bool:
     return last is not None and until <= last
 
 
-def sampled(
-    report: LoadReport, receipts: Sequence[Receipt], last: LoadReport | None, gone: Sequence[int | None] = (),
-    grain: Grain | None = None,
-) -> LoadReport:  # fmt: skip
-    """The report with its samples: those of the last report and those of this batch, without the sub-windows that have
-    expired. `gone` is, by side, the latest time that has expired in this batch.
-
-    Where nobody sampled before, the points of this batch stand for the old tuples too. How many these are is estimated:
-    the copies stored, over the copies that a tuple of this batch has.
-    """
-    if not any(intake.sample for intake in report.intake) and not (last is not None and last.samples):
-        return report
-    out = []
-    for side, intake in enumerate(report.intake):
-        new, copies = intake.sample, sum(receipt.stored[side] for receipt in receipts)
-        stored = sum(load.stored[side] for load in report.instances)
-        if not (last is not None and last.samples) and copies and stored > copies:
-            more = stored / copies
-            new = tuple(one._replace(points=scaled(one.points, more * one.weight)) for one in new)
-        latest = gone[side] if side < len(gone) else None
-        alive = (one for one in (*_before(last, side), *new) if _lives(one, latest))
-        out.append(coarsened(joined(alive), grain or Grain()))
-    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake))
-    return replace(report, slices=tuple(out), samples=tuple(map(whole, out))) if any(out) else report
-
-
-def _before(last: LoadReport | None, side: int) -> Slices:
-    """The slices of the last report. One that has only samples (of an older checkpoint) has them in one slice."""
-    if last is None or not last.samples:
-        return ()
-    return last.slices[side] if last.slices else (Slice(0, None, last.samples[side]),)
-
-
-def _lives(one: Slice, gone: int | None) -> bool:
-    return one.until is None or gone is None or one.until > gone
-
-
 def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
     total: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
     for receipt in receipts:
@@ -387,3 +372,25 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
         results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
         keys.append(HeavyKey(code, names[code], arrived, probed, stored, results))
     return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))
+
+
+def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
+    """How fast each instance is, measured: its work (tuples taken in, and results) per busy millisecond over the
+    cluster's. Empty if nobody was busy.
+
+    1 is the cluster's speed; an instance on a node that is half as fast as seven others has 0.56, and they have 1.13.
+    A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
+    number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
+    the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
+    less time than a tuple.
+    """
+    done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
+    known = tuple(last) if len(last) == len(done) else ()
+    if not done.sum() > 0 or not busy.sum() > 0:
+        return known
+    measured = (done > HARDLY_ANY * done.mean()) & (busy > 0)
+    before = np.array(known or (1.0,) * len(done))
+    cluster = done[measured].sum() / busy[measured].sum() if measured.any() else 1.0
+    now = np.divide(done, busy * cluster, out=before.copy(), where=measured)
+    smooth = now if not known else SMOOTHING * now + (1.0 - SMOOTHING) * before
+    return tuple(np.round(smooth, 4).tolist())

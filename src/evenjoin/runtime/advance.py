@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
 
 from evenjoin.commit.log import Commit, Watermark
 from evenjoin.events import Migration, Totals, Verdict
@@ -24,7 +23,7 @@ from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
 from evenjoin.load.items import with_rates
 from evenjoin.load.receipt import Receipt
-from evenjoin.load.report import LoadReport, Ran, report_of
+from evenjoin.load.report import LoadReport, Ran, Same, report_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
@@ -63,7 +62,7 @@ def advance(
         mark = replace(mark, jump=jumped(before.watermark.jump, intake))
     stored = Manifest(work.runs).changed_by((receipt.merged, receipt.sealed) for receipt in receipts)
     kept, expired = stored.expired(tuple(store.horizon for store in work.program.stores), mark.value)
-    same: Literal["same", "another"] = "same" if before.table == work.table.name else "another"
+    same: Same = "same" if before.table == work.table.name else "another"
     ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
     report = report_of(receipts, stored, kept, expired, before.report, ran)
     report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
@@ -103,7 +102,10 @@ def migrated(
     `asked` is what the user asks for now. If it differs from what the last commit was asked for, then that is the
     reason for the migration, whatever the last verdict said.
     """
-    manifest = Manifest(work.runs).changed_by((donor.gone, donor.come) for donor in donors)
+    # places of what goes are numbered as in the old table, of what comes as in the new one
+    manifest = Manifest(work.runs).changed_by((donor.gone, {}) for donor in donors)
+    manifest = manifest.renumbered(new.heirs(work.table).tolist())
+    manifest = manifest.changed_by(({}, donor.come) for donor in donors)
     event = Migration(
         work.batch,
         source=work.table.title,

@@ -38,10 +38,10 @@ class Scenario:
     instances: int = 8
     layout: Layout = "shared"
     guards: Guards = field(default_factory=Guards)
+    scaling: Scaling | None = None
     profile: Profile = MEASURED
     cluster: Cluster | None = None
     trigger_ms: float = 1000.0
-    scaling: Scaling | None = None
     seed: int = 0
 
 

@@ -8,8 +8,8 @@ Not here: reading runs (segment.py), and which table placed them (the commit say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenjoin.state.segment import Run
@@ -67,6 +67,19 @@ class Manifest:
         not named: its store may not exist in the program that goes on."""
         return self.changed_by([(gone, come)])
 
+    def renumbered(self, heirs: Sequence[int]) -> Manifest:
+        """The same runs under the new numbers of their instances: `heirs[i]` is that of instance i. What is left of an
+        instance without one (-1) is gone. No file is touched; a mask goes on to mean the number it was made for."""
+        if all(heir == number for number, heir in enumerate(heirs)):
+            return self
+        known = dict(enumerate(heirs))
+        runs = {
+            (heir, store): tuple(_under(run, instance, heir) for run in some)
+            for (instance, store), some in self.runs.items()
+            if (heir := known.get(instance, -1)) >= 0
+        }
+        return Manifest(dict(sorted(runs.items())))
+
     def expired(self, horizons: tuple[int | None, ...], watermark: int | None) -> tuple[Manifest, int]:
         """The manifest without expired runs, and how many live tuples those had.
 
@@ -96,3 +109,10 @@ class Manifest:
             place = item["instance"], item["store"]
             runs[place] = (*runs.get(place, ()), Run.from_json(run))
         return cls(runs)
+
+
+def _under(run: Run, old: int, new: int) -> Run:
+    """A run whose instance gets a new number: its mask still speaks of the number that the instance had."""
+    if run.mask is None or old == new:
+        return run
+    return replace(run, masked_as=run.number_in_mask(old))

@@ -196,7 +196,9 @@ def resolve(strategy: str | Strategy) -> Strategy:
         raise SpecError(f"strategy {strategy!r}: {error}") from error
 
 
-def _literal(text: str) -> int | float | str:
+def _literal(text: str) -> bool | int | float | str:
+    if text in ("True", "False"):
+        return text == "True"
     for kind in (int, float):
         try:
             return kind(text)

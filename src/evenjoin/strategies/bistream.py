@@ -27,16 +27,18 @@ partition's own excess over the mean. With zipf 1.0 on both sides and 8 shared i
 unit, and below 1 with 4."""
 
 
-def hash_table(origin: str, buckets: int, instances: int, sides: int, layout: Layout) -> RoutingTable:
+def hash_table(
+    origin: str, buckets: int, instances: int, sides: int, layout: Layout, per_unit: int = PER_UNIT
+) -> RoutingTable:
     """P hash buckets, each with one unit per side: bucket b is stored on unit b * units // P of each side.
 
-    P is `buckets` (0: PER_UNIT a unit), rounded up so that each side's units get equally many. A bucket is a range of
+    P is `buckets` (0: `per_unit` a unit), rounded up so that each side's units get equally many. A bucket is a range of
     hash values, so the unit of a code does not depend on P. A checkpoint may go on under another strategy, or with
     another P, and nothing moves.
     """
     groups = halves(instances, sides, layout)
     step = lcm(*map(len, groups))
-    size = -(-(buckets or PER_UNIT * max(map(len, groups))) // step) * step
+    size = -(-(buckets or per_unit * max(map(len, groups))) // step) * step
     shared: dict[tuple[int, ...], list[int]] = {}
     for bucket in range(size):
         shared.setdefault(tuple(group[bucket * len(group) // size] for group in groups), []).append(bucket)

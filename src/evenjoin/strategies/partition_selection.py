@@ -3,12 +3,15 @@
     maximise  mif = (dR + lb) / card(SK)                    eq. 25 (eq. 26 says min; text and algorithm want it large)
     where     need < sum of R over MP < room                eq. 30 and eq. 31, both: the paper's "or" is a slip
 
-This is simulated annealing over subsets MP of the straggler's partitions SP, from a random start. Its best set is
-compared with the best single partition and with a greedy set, and the best of them is taken.
+Up to ENUMERATED partitions all subsets MP of the straggler's partitions SP are tried: 65,536 sets in one sweep of
+arrays, and the answer is the best there is. The paper anneals because the choice is NP-complete in general; with this
+few partitions it costs no more. A straggler with more partitions is annealed, from a random start. Annealing's best set
+is compared with the best single partition and with a greedy set, and the best of them is taken.
 
 Guarantee: randomness comes in as a generator, so the same input gives the same set. If some set that was tried
 satisfies both constraints, so does the answer; otherwise the answer satisfies eq. 31 only.
-Cost O(card(SP) log card(SP)) + at most MOST_STEPS steps of O(1). Not here: which pair it is (lsstream.py).
+Cost O(2^card(SP)) for ENUMERATED partitions or fewer, else O(card(SP) log card(SP)) + at most MOST_STEPS steps of O(1).
+Not here: which pair it is (partition_moves.py).
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from math import ceil, log
 
 import numpy as np
 
-from evenjoin.load.lsstream import Queue, acceptance, latency_benefit, migration_impact, resource_benefit
+from evenjoin.load.items import F64
+from evenjoin.load.lsstream import acceptance, migration_impact, resource_benefit
+from evenjoin.load.sojourn import Queue, latency_benefit, latency_benefits
 
+ENUMERATED = 16
+"""The most partitions whose subsets are all tried."""
 MOST_STEPS = 512
 """The most steps of one annealing, whatever the temperatures and the number of partitions."""
 
@@ -41,7 +48,8 @@ class Cooling:
 class Pair:
     """One migration to decide on: the straggler j_h and the least loaded j_l. The R that moves must be more than `need`
     (eq. 30) and less than `room` (eq. 31). `each`, `rate` and `tuples` are R, E and stored tuples of j_h's partitions
-    SP."""
+    SP. lb counts in units of `wait` seconds: 1 is the paper's, the cluster's mean AST makes it comparable with a
+    normalised dR."""
 
     straggler: Queue
     least: Queue
@@ -50,6 +58,7 @@ class Pair:
     each: list[float]
     rate: list[float]
     tuples: list[float]
+    wait: float = 1.0
 
     def sums(self, chosen: list[int]) -> Sums:
         """R, E and stored tuples of a set of partitions."""
@@ -73,15 +82,46 @@ class Pair:
     def mif(self, moved: float, rate: float, tuples: float) -> float:
         """Eq. 25 of partitions of this R and E, with so many stored tuples."""
         benefit = resource_benefit(self.straggler.resources, self.straggler.resources - moved)
-        return migration_impact(benefit, latency_benefit(self.straggler, self.least, moved, rate), tuples)
+        return migration_impact(benefit, latency_benefit(self.straggler, self.least, moved, rate) / self.wait, tuples)
+
+    def mifs(self, moved: F64, rate: F64, tuples: F64) -> F64:
+        """`mif` of many sets at once; arrays of one shape."""
+        benefit = 2.0 * moved + latency_benefits(self.straggler, self.least, moved, rate) / self.wait
+        out: F64 = benefit / np.maximum(tuples, 1.0)
+        return out
 
 
 def select(pair: Pair, cooling: Cooling, rng: np.random.Generator) -> list[int]:
-    """MP, as positions in SP. Three sets are compared by mif: what annealing finds, the best single partition, and
-    partitions taken by falling dR / card(SK) until eq. 30 holds. If none of them satisfies both constraints, it is the
-    last one, which satisfies eq. 31."""
+    """MP, as positions in SP: the set with the largest mif that was found. If none was found that satisfies both
+    constraints, one that satisfies eq. 31."""
     if not pair.each:
         return []
+    return _enumerated(pair) if len(pair.each) <= ENUMERATED else _searched(pair, cooling, rng)
+
+
+def _enumerated(pair: Pair) -> list[int]:
+    """The best of all subsets. If none satisfies both constraints, the one that moves most under eq. 31."""
+    moved, rate, tuples = (_subset_sums(of) for of in (pair.each, pair.rate, pair.tuples))
+    both = np.flatnonzero((moved > pair.need) & (moved < pair.room))
+    if len(both):
+        best = int(both[np.argmax(pair.mifs(moved[both], rate[both], tuples[both]))])
+    else:
+        best = int(np.argmax(np.where(moved < pair.room, moved, -1.0)))
+    return [piece for piece in range(len(pair.each)) if best >> piece & 1]
+
+
+def _subset_sums(each: list[float]) -> F64:
+    """[2^n] The sum of every subset; bit i of its position says whether i is in it."""
+    sums = np.zeros(1)
+    for value in each:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+def _searched(pair: Pair, cooling: Cooling, rng: np.random.Generator) -> list[int]:
+    """Three sets are compared by mif: what annealing finds, the best single partition, and partitions taken by falling
+    dR / card(SK) until eq. 30 holds. If none of them satisfies both constraints, it is the last one, which satisfies
+    eq. 31."""
     each = np.array(pair.each)
     worth = 2.0 * each / np.maximum(pair.tuples, 1.0)
     order = np.argsort(-worth, kind="stable")

@@ -21,15 +21,16 @@ from math import ceil
 import numpy as np
 
 from evenjoin.load.adsp import Matrix, matrix_of
-from evenjoin.load.items import Items
+from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import SAMPLE_POINTS, Grain
-from evenjoin.placement.pieces import Points, moved_volume
+from evenjoin.placement.pieces import Points, moved_volume, stored_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
 from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.adsp.areas import Plan as Scheme
 from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
+from evenjoin.strategies.adsp.exact import filled, fullest, varietal
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.adsp.slabs import slabs
 from evenjoin.strategies.base import Plan, register, require
@@ -67,15 +68,26 @@ class Adsp(Sized):
         grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
         return grid or Sized.may_shrink(self, table)
 
+    def needed(self, items: Items, table: RoutingTable, load: F64) -> float:
+        """One grid is compared with the best grid of so many tasks, both as forecasts; areas with tasks that all store
+        the same."""
+        if table.ranged or not items.alive:
+            return Sized.needed(self, items, table, load)
+        points = self.points(items)
+        best = fullest(varietal(table.instances, *volumes(points)), *volumes(points))
+        return float(stored_volume(table, points).sum(axis=0).max()) / best
+
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
-        points = items.alive
+        points = self.points(items)
         if not points:
             return None
         search = _Search(table, points, self.lines, self.fill * self.task_capacity)
 
         offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
-        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) <= NEARLY * fewest]
+        few = max(fewest, min(NEARLY * fewest, self.most))
+        some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) <= few]
+        tables = [fitted(table, offer, points) for offer in some]
         return min(tables, key=lambda made: moved_volume(table, made, points))
 
 

@@ -226,7 +226,7 @@ class Draft:
     def pieces_on(self, row: int, unit: int, most: int) -> list[tuple[int, int]]:
         """The pieces of keys that may be split to relieve this unit, as (side, n): those of which it has the most
         divisible work, largest first."""
-        side, item, work = zip(*(self._divisible_on(side, unit) for side in self.sides[row]), strict=True)
+        _, item, work = zip(*(self._divisible_on(side, unit) for side in self.sides[row]), strict=True)
         sides = np.repeat(self.sides[row], [len(some) for some in item])
         items, works = np.concatenate(item), np.concatenate(work)
         best = np.lexsort((items, sides, -works))[:most]

@@ -42,11 +42,15 @@ def chosen_greedily(benefit: F64, stored: F64, gap: float, theta_gap: float = 0.
     benefits and stored tuples are sums over the sides."""
     order = np.argsort(-factors(benefit, stored), kind="stable")
     order = order[benefit[order] >= theta_gap]
-    size, at = benefit[order], 0
-    chosen = [order[:0]]
+    return order[taken_in_order(benefit[order], gap)]
+
+
+def taken_in_order(size: F64, gap: float) -> I64:
+    """The positions of what is taken if each size [K] in turn is taken that is still below the gap, and lowers it."""
+    at, chosen = 0, [np.zeros(0, np.int64)]
     while at < len(size) and gap > 0:
         taken, gap, settled = _round(size[at : at + PIECE], gap)
-        chosen.append(order[at + taken])
+        chosen.append(at + taken)
         at += settled
     return np.concatenate(chosen)
 

@@ -1,27 +1,41 @@
 """SAFit: FastJoin's key selection by simulated annealing (section IV-A, Algorithm 3), seeded.
 
-A solution is a set of keys, one flag each. A step flips the flag of one random key; the new set must fit,
-Benefit = sum of F_k <= L_i - L_j, and is judged by
+A solution is a set of keys, one flag each, that must fit: Benefit = sum of F_k <= L_i - L_j, the gap. The temperature
+sinks from T to T_min by the factor a, with L steps at each. A better set is accepted, another one with the chance
+
+    P = exp((Value_new - Value_old) / T)        (11)        the best set seen is the answer
+
+What a set is worth is the `objective`.
+
+"ratio" is Algorithm 3 to the letter: a step flips the flag of one random key, and
 
     Value(SK) = sum of F_k / sum of |R_k|       (10)        0 for the empty set
-    P = exp((Value_new - Value_old) / T)        (11)        the chance to accept one that is not better
 
-After L steps the temperature sinks to T * a, until it is no longer above T_min. The best set seen is the answer.
+A ratio of sums is never above the largest of the single ratios: of keys that store anything the best single one that
+fits maximises it, however much of the gap it leaves open. And a few thousand single flips do not reach the keys of a
+large unit. So this cannot do what section III-C asks for, "fill the gap as much as possible and at the same time the
+number of tuples to be migrated as small as possible", nor what section VI reports, that SAFit is as good as GreedyFit.
 
-Value is a ratio, and a ratio of sums is never above the largest of the single ratios: of keys that store anything the
-best single one that fits maximises it, however much of the gap it leaves open. That is what the paper asks for and
-what is done here, so SAFit moves few tuples for what they bring and needs more migrations than GreedyFit to close a
-gap. A set that stores nothing counts as one tuple, as everywhere in load/fastjoin.py.
+"fill", the default, is III-C's goal. With left(SK) = gap - sum of F_k and f = the least factor F_k / |R_k| of all keys
 
-The steps depend on each other, hence a Python loop. A step costs the same whatever the number of keys is, because the
-two sums are kept and not recomputed. Steps are bounded (MOST_STEPS). The paper gives no temperatures; `annealing_for`
-does. Guarantee: the set fits, and the same seed gives the same set. Not here: which pair it is (planner.py).
+    Value(SK) = - max(left(SK) - FULL * gap, 0) / gap - f / 2 * sum of |R_k| / gap
+
+A gap of which FULL or less is left counts as closed; then fewer tuples decide. Before that filling pays, whatever the
+key: |R_k| tuples cost f / 2 * |R_k|, at most half of what they fill. A step takes a random part of the keys out and
+fills the gap again, by descending factors that are blurred as much as the temperature is high: at random in the
+beginning, and in the end in GreedyFit's order. It decides on all keys at once, so the flags that are set grow with the
+keys while the steps do not. Of a few keys (FEW) all sets are looked at instead.
+
+Guarantee: the set fits, and the same seed gives the same set. The paper gives no temperatures; `annealing_for` and
+FILLING do. Steps are bounded (MOST_STEPS). A set that stores nothing counts as one tuple in ratios, as everywhere in
+load/fastjoin.py. Cost: steps for "ratio", steps * K log K for "fill". Not here: which pair it is (monitor.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, exp, inf, log
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +43,15 @@ import numpy.typing as npt
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.fastjoin import F64, Pair, benefits, factors
+from evenjoin.strategies.fastjoin.greedyfit import taken_in_order
 
 MOST_STEPS = 10_000_000
+FEW = 8
+"""Of so many keys all sets are looked at, for the objective "fill"."""
+FULL = 0.04
+"""The part of a gap that may be left when it counts as closed."""
+Objective = Literal["fill", "ratio"]
+"""What SAFit maximises; see the top of this file."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -51,9 +72,14 @@ class Annealing:
             raise SpecError(f"{self} takes {count:,} steps, at most {MOST_STEPS:,}: use a smaller a or L")
 
 
+FILLING = Annealing(0.1, 0.0005, 0.86, 1)
+"""For the objective "fill": 36 steps."""
+
+
 def annealing_for(factor: F64) -> Annealing:
-    """Temperatures from the keys' factors, so that they mean the same at any load: from the mean factor down to a
-    thousandth of it, with as many steps at each as there are keys (between 32 and 256). At most 17,000 steps."""
+    """For the objective "ratio", temperatures from the keys' factors, so that they mean the same at any load: from the
+    mean factor down to a thousandth of it, with as many steps at each as there are keys (between 32 and 256). At most
+    17,000 steps."""
     mean = float(factor.mean()) if factor.any() else 1.0
     return Annealing(mean, mean / 1000, 0.9, int(np.clip(len(factor), 32, 256)))
 
@@ -63,22 +89,82 @@ def value(benefit: float, stored: float) -> float:
     return benefit / max(stored, 1.0)
 
 
-def sa_fit(pair: Pair, stored: F64, probes: F64, annealing: Annealing | None = None, seed: int = 0) -> I64:
+def sa_fit(
+    pair: Pair, stored: F64, probes: F64, annealing: Annealing | None = None, seed: int = 0,
+    objective: Objective = "fill",
+) -> I64:  # fmt: skip
     """The keys to move from the source to the target of a pair: their positions, ascending.
 
     `stored`, `probes`: float64 [K], |R_ik| and phi_sik of the source's keys. The same arguments choose the same keys.
     """
-    return chosen_by_annealing(benefits(pair, stored, probes), stored, pair.gap, annealing, seed)
+    return chosen_by_annealing(benefits(pair, stored, probes), stored, pair.gap, annealing, seed, objective)
 
 
 def chosen_by_annealing(
-    benefit: F64, stored: F64, gap: float, annealing: Annealing | None = None, seed: int = 0
-) -> I64:
+    benefit: F64, stored: F64, gap: float, annealing: Annealing | None = None, seed: int = 0,
+    objective: Objective = "fill",
+) -> I64:  # fmt: skip
     """The same from the benefits [K] of the keys, their stored tuples [K] and the gap. For keys that move whole,
     benefits and stored tuples are sums over the sides."""
-    if len(stored) == 0:
-        return np.zeros(0, np.int64)
     rng = np.random.default_rng(seed)
+    if objective == "ratio":
+        return _by_ratio(benefit, stored, gap, annealing, rng) if len(stored) else np.zeros(0, np.int64)
+    fitting = np.flatnonzero((benefit > 0) & (benefit <= gap))
+    if not len(fitting):
+        return fitting
+    if len(fitting) <= FEW:
+        return fitting[_of_all_sets(benefit[fitting], stored[fitting], gap)]
+    return fitting[_by_filling(benefit[fitting], stored[fitting], gap, annealing or FILLING, rng)]
+
+
+def _of_all_sets(benefit: F64, stored: F64, gap: float) -> I64:
+    """The best of all sets of a few keys."""
+    flags = (np.arange(1 << len(benefit))[:, None] >> np.arange(len(benefit)) & 1).astype(bool)
+    left = 1.0 - flags @ benefit / gap
+    worth = -np.maximum(left - FULL, 0.0) - flags @ stored * _price(benefit, stored, gap)
+    return np.flatnonzero(flags[np.where(left < 0, -np.inf, worth).argmax()])
+
+
+def _price(benefit: F64, stored: F64, gap: float) -> float:
+    """What it costs to move a tuple, in the unit of Value."""
+    return float(factors(benefit, stored).min()) / 2 / gap
+
+
+def _by_filling(benefit: F64, stored: F64, gap: float, cooling: Annealing, rng: np.random.Generator) -> I64:
+    """Every key has a benefit and fits by itself."""
+    order, price = np.log(factors(benefit, stored)), _price(benefit, stored, gap)
+    flags = best = np.zeros(len(benefit), bool)
+    worth = most = -1.0 + FULL
+    temperature = cooling.start
+    while temperature > cooling.stop:
+        blur = temperature / cooling.start * max(float(np.ptp(order)), 1.0)
+        for _ in range(cooling.steps):
+            new = _refilled(flags & (rng.random(len(flags)) > rng.random()), benefit, order, blur, gap, rng)
+            left = 1.0 - float(benefit[new].sum()) / gap
+            this = -max(left - FULL, 0.0) - float(stored[new].sum()) * price
+            if left >= 0 and (this > worth or rng.random() <= exp((this - worth) / temperature)):
+                flags, worth = new, this
+            if left >= 0 and this > most:
+                best, most = new, this
+        temperature *= cooling.cooling
+    return np.flatnonzero(best)
+
+
+def _refilled(flags: Flags, benefit: F64, order: F64, blur: float, gap: float, rng: np.random.Generator) -> Flags:
+    """These flags and more, by descending `order` blurred, until the gap is closed."""
+    room = gap - float(benefit[flags].sum())
+    free = np.flatnonzero(~flags)
+    free = free[np.argsort(-(order[free] + blur * rng.standard_normal(len(free))))]
+    more = free[taken_in_order(benefit[free], room)]
+    enough = int(np.searchsorted(np.cumsum(benefit[more]), room - FULL * gap)) + 1
+    out = flags.copy()
+    out[more[:enough]] = True
+    return out
+
+
+def _by_ratio(benefit: F64, stored: F64, gap: float, annealing: Annealing | None, rng: np.random.Generator) -> I64:
+    """Algorithm 3. The steps depend on each other, hence a Python loop; a step costs the same whatever the number of
+    keys is, because the two sums are kept and not recomputed."""
     cooling = annealing or annealing_for(factors(benefit, stored))
     walk = _Walk(benefit, stored, _first(benefit, gap, rng), gap)
     temperature = cooling.start
