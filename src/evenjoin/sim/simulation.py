@@ -28,7 +28,7 @@ from evenjoin.instance.program import store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
-from evenjoin.load.items import items_of
+from evenjoin.load.items import is_matrix, items_of
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
@@ -213,7 +213,7 @@ def moving(state: State, old: RoutingTable, new: RoutingTable) -> int:
     """How many stored tuples enter an instance when the table changes, copies counted. Exact for whole keys."""
     some = [np.flatnonzero(total) for total in map(state.total, (0, 1))]
     points = tuple((state.codes[at], state.total(side)[at].astype(np.float64)) for side, at in enumerate(some))
-    if old.ranged or new.ranged:
+    if is_matrix(old) or is_matrix(new):
         return round(moved_volume(old, new, points))
     total = 0.0
     for side, (codes, weights) in enumerate(points):
