@@ -46,6 +46,18 @@ def test_sides_of_their_own_rates_bands_and_windows():
     assert "3,000 : 100 rows a batch" in found.output
 
 
+def test_nodes_may_be_slow_for_a_while_or_lost(tmp_path):
+    """The batches in which they are take longer."""
+    took = []
+    for options in ([], ["--slow", "0:2:2:9"], ["--lose", "0:3", "--lose", "1:3", "--speeds", "1,1"]):
+        out = tmp_path / "lines.jsonl"
+        found = call("--strategy", "hash", "--instances", "4", "--cores", "2", "--json", str(out), *options)
+        assert found.exit_code == 0, found.output
+        took.append([json.loads(line)["batch_ms"] for line in out.read_text().splitlines()])
+    assert [b > a for a, b in zip(took[0], took[1], strict=True)] == [False, False, True, False]
+    assert [b > a for a, b in zip(took[0], took[2], strict=True)] == [False, False, False, True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -54,6 +66,8 @@ def test_sides_of_their_own_rates_bands_and_windows():
         (["--mode", "odd"], "use stationary, drifting, growing"),
         (["--zipf", "much"], "numbers with commas"),
         (["--rows", "-1"], "rows"),
+        (["--slow", "7:1:2"], "numbers with colons"),
+        (["--lose", "9:1"], "a node below 2"),
     ],
 )
 def test_what_cannot_run_is_refused(arguments, said):

@@ -36,8 +36,9 @@ def engine(scenario):
         yield join
 
 
-def both(scenario, monkeypatch, batches=None):
-    """Both on every batch: yields (simulated receipts, real receipts, simulated commit, real commit)."""
+def both(scenario, monkeypatch, decides="each"):
+    """Both on every batch: yields (simulated receipts, real receipts, simulated commit, real commit). If the `engine`
+    decides, the simulation takes the tables that the engine decided on."""
     seen = []
 
     def spy(last, work, migration, receipts, settings, clocks):
@@ -48,8 +49,10 @@ def both(scenario, monkeypatch, batches=None):
     monkeypatch.setattr("evenjoin.sim.simulation.advance", spy)
     simulation = Simulation(scenario)
     with engine(scenario) as join:
-        for batch in range(batches or scenario.source.batches):
+        for batch in range(scenario.source.batches):
             arrivals = scenario.source.arrivals(batch)
             join.process({"r": rows_of(arrivals[0]), "s": rows_of(arrivals[1])})
             simulation.step()
             yield seen[-1], seen[-2], simulation.last, join._driver.last
+            if decides == "engine":
+                simulation.table = join.table()

@@ -92,3 +92,12 @@ def test_three_sides_are_refused():
     """And so is a strategy that makes cubes."""
     with pytest.raises(SpecError, match="no batch was simulated"):
         _ = Simulation(Scenario(SMALL)).report
+
+
+def test_the_number_of_instances_follows_the_state():
+    """An elastic strategy has more instances as tuples come in; every change of size is a migration."""
+    scenario = Scenario(SMALL, "fastjoin", scaling=Scaling(task_capacity=4000), guards=Guards(min_work=0))
+    lines = list(simulate(scenario))
+    assert lines[0].instances == 1
+    assert lines[-1].instances >= 6
+    assert all(line.moved for line, before in zip(lines[1:], lines, strict=False) if line.instances > before.instances)

@@ -59,6 +59,12 @@ def test_verdicts_and_tables_are_the_same_batch_by_batch(name, monkeypatch):
 
 DIVIDED = {
     "djb with a split key": Scenario(Stream(**SMALL, zipf=(1.5, 1.5)), "djb(theta_max=0.3)", 5, guards=EAGER),
+    "adsp, which makes areas": Scenario(
+        Stream(keys=400, rows=(1500, 1500), zipf=(0.2, 0.2), band=(-2, 2), batches=5),
+        "adsp(task_capacity=2500)",
+        4,
+        guards=EAGER,
+    ),
     "random": Scenario(Stream(**SMALL), "random", 4),
     "random, a band": Scenario(Stream(**SMALL, band=(-2, 1)), "random", 4),
     "square grid": Scenario(Stream(**SMALL), "square(task_capacity=100000,least=6)", 6),
@@ -70,21 +76,20 @@ DIVIDED = {
 
 @pytest.mark.parametrize("scenario", DIVIDED.values(), ids=DIVIDED)
 def test_divided_keys_have_what_is_expected_of_them(scenario, monkeypatch):
-    """All results are there, each once; what an instance has of them is within the chance of `u`, cells included."""
-    alike = 0
-    for mine, real, simulated, committed in both(scenario, monkeypatch):
-        if simulated.table != committed.table:
-            break  # chance may decide whether a split is evened out once more
-        alike += 1
+    """Under the engine's tables, whatever it decides, all results are there, each once. What an instance has of them is
+    within the chance of `u`, and what all have of a cell is exact."""
+    for mine, real, simulated, committed in both(scenario, monkeypatch, decides="engine"):
+        assert simulated.table == committed.table
         for name in ("stored", "probes", "results", "messages"):
             one, other = (np.array([getattr(receipt, name) for receipt in some]) for some in (mine, real))
-            if name in ("stored", "results"):
+            if name == "results" or (name == "stored" and "adsp" not in scenario.strategy):  # its copies vary with u
                 assert one.sum(axis=0).tolist() == other.sum(axis=0).tolist(), name
             spread = np.sqrt(other.sum(axis=0)) if name != "results" else other.sum(axis=0) * 0.04
             assert (np.abs(one - other) <= 4 * spread + 5).all(), (name, one.tolist(), other.tolist())
         stored = [_cells(receipts, 3) for receipts in (mine, real)]
-        assert stored[0] == stored[1]
-    assert alike >= 3, "the premise: both ran under the same tables, the first split included"
+        assert stored[0] == (
+            stored[1] if "adsp" not in scenario.strategy else pytest.approx(stored[1], rel=0.2, abs=20)
+        )
 
 
 def test_areas_store_copies_and_find_every_result_once(monkeypatch):

@@ -26,11 +26,13 @@ from evenjoin.console import cell, markup, open_console, visible
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout
 from evenjoin.sim import Line, Scenario, Simulation, Stream
-from evenjoin.sim.cluster import Cluster
+from evenjoin.sim.cluster import Cluster, Loss, Slow
 from evenjoin.sim.cost import PROFILES
 from evenjoin.sim.stream import Mode
 from evenjoin.sim.sweep import INSTANCES, MODES, ZIPF, Outcome, Summary, points, run, seeded, sweep
+from evenjoin.strategies.elastic import Scaling
 
+MOST_INSTANCES = 100_000
 PLANNERS = "fastjoin,djb,lsstream,readj"
 
 
@@ -79,22 +81,30 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--layout", default="shared", type=click.Choice(get_args(Layout)), show_default=True)
 @click.option("--profile", default="measured", type=click.Choice(list(PROFILES)), show_default=True, help="Of costs.")
 @click.option("--nodes", type=click.IntRange(1), help="Default: enough for a core for each instance.")
+@click.option("--speeds", type=Numbers(float), help="Of the nodes, one after the other; default: all 1.")
+@click.option("--slow", multiple=True, metavar="NODE:FIRST:LAST:FACTOR", help="A node is slow from batch to batch.")
+@click.option("--lose", multiple=True, metavar="NODE:BATCH", help="A node is lost before a batch.")
 @click.option("--cores", default=4, type=click.IntRange(1), show_default=True, help="Of a node.")
+@click.option("--task-capacity", type=click.IntRange(1), help="Tuples of an instance: their number follows the state.")
 @click.option("--sweep", "swept", is_flag=True, help="Every combination of strategies, instances, zipf and modes.")
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
 def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows: Sequence[float],
              zipf: Sequence[float] | None, order: Any, modes: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
-             profile: str, nodes: int | None, cores: int, swept: bool, jobs: int,
+             profile: str, nodes: int | None, speeds: Sequence[float] | None,
+             slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, swept: bool, jobs: int,
              out: Path | None) -> None:  # fmt: skip
     """Run strategies on a simulated cluster: how even, how many rebalances, how much moves."""
     stream = Stream(
         keys, (rows[0], rows[-1]), order=order, every=every, growth=growth, window=window,
         band=None if band is None else (-band, band), batches=batches, seed=seed,
     )  # fmt: skip
-    cluster = Cluster((1.0,) * nodes, cores) if nodes is not None else None
-    base = Scenario(stream, layout=layout, profile=PROFILES[profile], cluster=cluster)
+    cluster = _cluster(nodes or -(-max(instances or (8,)) // cores), speeds, cores, slow, lose)
+    if nodes is None and speeds is None and not slow and not lose:
+        cluster = None
+    scaling = None if task_capacity is None else Scaling(task_capacity, max_instances=MOST_INSTANCES)
+    base = Scenario(stream, layout=layout, profile=PROFILES[profile], cluster=cluster, scaling=scaling)
     scenarios = points(
         base,
         [name.strip() for name in re.split(r",(?![^(]*\))", names or (PLANNERS if swept else "fastjoin"))],
@@ -113,6 +123,24 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
     )
     if out is not None:
         out.write_text("".join(f"{line}\n" for line in written))
+
+
+def _cluster(
+    nodes: int, speeds: Sequence[float] | None, cores: int, slow: Sequence[str], lose: Sequence[str]
+) -> Cluster | None:  # fmt: skip
+    """The cluster that the options tell of."""
+    by_node = tuple((speeds or (1.0,))[node % len(speeds or (1.0,))] for node in range(nodes))
+    try:
+        late = [one.split(":") for one in slow]
+        slowly = tuple(Slow(int(node), int(first), int(last), float(much)) for node, first, last, much in late)
+        lost = tuple(Loss(*map(int, one.split(":"))) for one in lose)
+        if not {*(one.node for one in slowly), *(one.node for one in lost)} <= set(range(nodes)):
+            raise ValueError
+    except (ValueError, TypeError):
+        raise click.BadParameter(
+            f"numbers with colons are needed, and a node below {nodes}", param_hint="'--slow' or '--lose'"
+        ) from None
+    return Cluster(by_node, cores, slowly, lost)
 
 
 def _modes(text: str) -> list[Mode]:
@@ -207,7 +235,7 @@ def _summaries(some: Sequence[Summary]) -> Table:
 
 
 def _table(columns: Sequence[str], left: str = "") -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column == left else "right", no_wrap=column != left)
     return table

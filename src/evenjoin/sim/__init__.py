@@ -1,6 +1,7 @@
 """The cluster simulator: the production tables, planners, guards and load report under virtual time."""
 
-from evenjoin.sim.simulation import Line, Scenario, Simulation, simulate
+from evenjoin.sim.scenario import Line, Scenario
+from evenjoin.sim.simulation import Simulation, simulate
 from evenjoin.sim.stream import Stream
 
 __all__ = ["Line", "Scenario", "Simulation", "Stream", "simulate"]

@@ -40,7 +40,8 @@ class Profile:
     constant, taken, probed, found       of an instance's busy time
     fixed, per_instance, stretch, row    of a batch
     moved, recovered                     of a tuple that migrates, and of one that is read again after a loss
-    place_us                             of placing a row
+    place_us, receive_us                 microseconds to place a row, and to take a tuple in; the latter are part of
+                                         the busy time already, and are told apart because planners weigh them
     """
 
     name: str
@@ -56,12 +57,14 @@ class Profile:
     moved: float = 0.001
     recovered: float = 0.0005
     place_us: float = 0.05
+    receive_us: float = 0.1
 
     def busy_ms(self, counts: Counts) -> F64:
         """[instances] The busy time of each instance at speed 1."""
-        return self._busy(features(counts.messages, counts.probes, counts.results, counts.held, self.probe))
+        return self.busy_of(features(counts.messages, counts.probes, counts.results, counts.held, self.probe))
 
-    def _busy(self, columns: F64) -> F64:
+    def busy_of(self, columns: F64) -> F64:
+        """[instances] The same of features [instances, 4]."""
         out: F64 = columns @ np.array([self.constant, self.taken, self.probed, self.found])
         return out
 
@@ -74,7 +77,7 @@ class Profile:
         return asdict(self)
 
 
-MEASURED = Profile("measured", "sorted", 1.0, 0.0004, 0.00001, 0.00002, fixed=20.0, per_instance=2.0, row=0.0005)
+MEASURED = Profile("measured", "sorted", 4.4, 0.0001, 0.00001, 0.000013, fixed=20.0, per_instance=6.0, row=0.0004)
 PAPERS = Profile("papers", "scan", 0.0, 0.002, 0.000001, 0.0001, moved=0.01)
 PROFILES = {profile.name: profile for profile in (MEASURED, PAPERS)}
 
@@ -91,12 +94,15 @@ def features(messages: I64, probes: I64, results: I64, held: I64, probe: Literal
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one real batch showed: features [instances, 4], busy times [instances], rows read, and its duration."""
+    """What one real batch showed: features [instances, 4], busy times [instances], rows read, its duration, and how
+    long it takes to place a row and to take in a tuple (0: not measured)."""
 
     columns: F64
     busy_ms: F64
     rows: int
     duration_ms: float
+    place_us: float = 0.0
+    receive_us: float = 0.0
 
 
 def observed(commits: Iterable[Commit], skip: int = 2) -> list[Observed]:
@@ -104,10 +110,11 @@ def observed(commits: Iterable[Commit], skip: int = 2) -> list[Observed]:
     out = []
     for commit in commits:
         if commit.report is not None and commit.batch >= skip and commit.migration is None:
-            rows = sum(intake.rows for intake in commit.report.intake)
-            loads = commit.report.instances
-            busy = np.array([load.busy_ms for load in loads])
-            out.append(Observed(_columns(loads), busy, rows, commit.duration_ms))
+            report = commit.report
+            rows = sum(intake.rows for intake in report.intake)
+            busy = np.array([load.busy_ms for load in report.instances])
+            times = commit.duration_ms, report.hash_us, report.transfer_us
+            out.append(Observed(_columns(report.instances), busy, rows, *times))
     return out
 
 
@@ -137,10 +144,18 @@ def fit(runs: Sequence[tuple[Sequence[Observed], Cluster]], like: Profile = MEAS
             durations.append(batch.duration_ms)
     wanted = np.array(durations)
     fixed, per_instance, stretch, row = non_negative(np.array(columns) / wanted[:, None], np.ones(len(wanted)))
+    place, receive = ([getattr(batch, name) for batch in every] for name in ("place_us", "receive_us"))
     return replace(
-        like, constant=constant, taken=taken, probed=probed, found=found,
+        like, place_us=_known(place, like.place_us), receive_us=_known(receive, like.receive_us),
+        constant=constant, taken=taken, probed=probed, found=found,
         fixed=fixed, per_instance=per_instance, stretch=stretch, row=row,
     )  # fmt: skip
+
+
+def _known(measured: Sequence[float], otherwise: float) -> float:
+    """The median of what was measured at all."""
+    some = [value for value in measured if value > 0]
+    return float(np.median(some)) if some else otherwise
 
 
 def non_negative(columns: F64, wanted: F64) -> list[float]:

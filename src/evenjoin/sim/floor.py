@@ -3,7 +3,9 @@
     the heaviest unit alone on one instance, everything else spread evenly over all others     ->  imbalance
 
 A unit is what the planner moves whole: a key (FastJoin, Readj) or a partition (LS-Stream). D-JB splits keys and has no
-floor, and neither have grids and areas. The measure is the strategy's own `imbalance`, asked of such a table.
+floor, and neither have grids and areas. The measure is the strategy's own `imbalance`, asked of such a table. The load
+of LS-Stream is a sum over partitions, each with its own: there the floor is n max R_p / sum R - 1, with the load of
+each partition as if it had an instance to itself.
 
 Guarantee: a table whose heaviest unit is not divided is hardly better than the floor. Not guaranteed: that the floor
 can be reached; and the heaviest unit is sought among those that the report names, by work and by stored x probing.
@@ -31,11 +33,29 @@ def floor_of(strategy: Strategy, report: LoadReport, table: RoutingTable) -> flo
         return None
     items = items_of(report, table)
     stored, arrived, results = _units(items, units)
+    if units == "partitions":
+        return _of_sums(strategy, table, stored[:, 1:], arrived[:, 1:], results[:, 1:])
     found = [
         strategy.imbalance(*_alone(table, stored, arrived, results, unit))
         for unit in _heaviest(stored, arrived, results)
     ]
     return round(max(found), 4) if found else None
+
+
+def _of_sums(strategy: Strategy, table: RoutingTable, stored: F64, arrived: F64, results: F64) -> float | None:
+    """The floor where an instance's load is the sum of what its units have: n max / sum - 1."""
+    number = np.arange(stored.shape[1])
+    regions = tuple(Region(Buckets((unit,)), Biclique(((unit,),) * table.groups)) for unit in number.tolist())
+    each = RoutingTable(0, len(number), table.groups, len(number), regions, table.origin).stating(table)
+    load = strategy.load(Items(number * 0, number < 0, number, stored, arrived, results), each)
+    total = np.nansum(load, axis=1)
+    hosts = np.array([table.instances if len(load) == 1 else len(group) for group in _hosts(table)])[: len(load)]
+    over = hosts * np.nanmax(load, axis=1) / np.where(total > 0, total, 1.0) - 1
+    return round(max(float(over.max()), 0.0), 4)
+
+
+def _hosts(table: RoutingTable) -> tuple[tuple[int, ...], ...]:
+    return halves(table.instances, table.groups, table.layout)
 
 
 def _units(items: Items, units: str) -> tuple[F64, F64, F64]:
@@ -62,7 +82,7 @@ def _heaviest(stored: F64, arrived: F64, results: F64) -> list[int]:
 
 def _alone(table: RoutingTable, stored: F64, arrived: F64, results: F64, unit: int) -> tuple[Items, RoutingTable]:
     """One unit on the first instance of each side, and everything else as even as that allows."""
-    hosts = halves(table.instances, table.groups, table.layout)
+    hosts = _hosts(table)
     parts = min(map(len, hosts))
     units = tuple(
         Region(Buckets((part,)), Biclique(tuple((group[part * len(group) // parts],) for group in hosts)))

@@ -14,11 +14,10 @@ an instance are expectations. The books, files and crashes of a real batch do no
 
 from __future__ import annotations
 
-import json
+import gc
 import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,90 +28,27 @@ from evenjoin.instance.program import store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
-from evenjoin.load.items import items_of
+from evenjoin.load.items import is_matrix, items_of
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
+from evenjoin.placement.moved import entering
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated
 from evenjoin.runtime.dispatch import stated
-from evenjoin.runtime.settings import Asked, Guards, Settings, read_settings
 from evenjoin.sim.cluster import Cluster
-from evenjoin.sim.cost import MEASURED, Profile
 from evenjoin.sim.counting import Counts, count
 from evenjoin.sim.queueing import Latency, Queues
 from evenjoin.sim.receipts import Times, layers_named, moved, receipts_of
+from evenjoin.sim.scenario import Line, Scenario, settings_of
 from evenjoin.sim.spread import Spread, spread_of
 from evenjoin.sim.state import State
-from evenjoin.sim.stream import Arrivals, Source, Stream
-from evenjoin.spec import JoinSpec
+from evenjoin.sim.stream import Arrivals
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.tuples import tuple_schemas
-from evenjoin.strategies.base import Strategy
-from evenjoin.strategies.elastic import Scaling
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """All that a simulation depends on.
-
-    source       what arrives
-    strategy     as `evenjoin.join` takes it
-    scaling      the limits of scaling; then the number of instances follows the state. None: it is `instances`
-    cluster      None: equal nodes of four cores, one core an instance
-    trigger_ms   a batch starts at most so often
-    """
-
-    source: Source = field(default_factory=Stream)
-    strategy: str | Strategy = "fastjoin"
-    instances: int = 8
-    layout: Layout = "shared"
-    guards: Guards = field(default_factory=Guards)
-    scaling: Scaling | None = None
-    profile: Profile = MEASURED
-    cluster: Cluster | None = None
-    trigger_ms: float = 1000.0
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One batch of a simulation.
-
-    imbalance, threshold   by the strategy's own measure; `within`: whether the one is at most the other
-    verdict                the monitor's sentence
-    moved                  stored tuples that migrated before the batch
-    planner_ms             measured; None if no table was offered
-    regions, records       the size of the table, and how many keys have a region of their own
-    busy_max, busy_mean    of the instances, in milliseconds
-    latency, latency_p99   in milliseconds: of a tuple where each instance is a queue
-    throughput             tuples a second that leave the queues
-    """
-
-    batch: int
-    instances: int
-    alive: int
-    imbalance: float | None
-    threshold: float | None
-    within: bool | None
-    verdict: str
-    moved: int
-    planner_ms: float | None
-    regions: int
-    records: int
-    busy_max: float
-    busy_mean: float
-    batch_ms: float
-    latency_ms: float
-    latency_p99_ms: float
-    throughput: float
-    results: int
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def simulate(scenario: Scenario) -> Iterator[Line]:
@@ -155,7 +91,16 @@ class Simulation:
         return self.last.report
 
     def step(self) -> Line:
-        """Run the next batch."""
+        """Run the next batch. Receipts are many small values without cycles, so the collector is left out of it."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._step()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _step(self) -> Line:
         arrivals, table = self.scenario.source.arrivals(self.batch), self.table
         manifest, migration = self._migrated()
         self.met = table
@@ -179,7 +124,7 @@ class Simulation:
     ) -> tuple[Commit, RoutingTable]:  # fmt: skip
         """What the engine makes of the batch; and the state without what has expired."""
         profile = self.scenario.profile
-        receive = np.minimum(profile.taken * counts.messages.sum(axis=0), busy)
+        receive = np.minimum(profile.receive_us / 1000 * (counts.stored + counts.probes).sum(axis=0), busy)
         receipts = receipts_of(work, self.state, spread, counts, arrivals, Times(busy, receive, profile.place_us))
         clocks = Clocks(self._now, 0.0, time.perf_counter, self.scenario.trigger_ms)
         commit, after = advance(self.last, work, migration, receipts, self.settings, clocks)
@@ -193,12 +138,8 @@ class Simulation:
         last, new = self.last, self.table
         if last is None or last.table == new.name:
             return last.manifest if last is not None else Manifest(), None
-        old, codes = self.met, self.state.codes
-        totals = [self.state.total(side) for side in (0, 1)]
-        some = [np.flatnonzero(total) for total in totals]
-        points = tuple((codes[at], total[at].astype(np.float64)) for at, total in zip(some, totals, strict=True))
-        tuples = round(moved_volume(old, new, points))
-        spread = spread_of(new)
+        old, codes, spread = self.met, self.state.codes, spread_of(new)
+        tuples = moving(self.state, old, new)
         self.state.lay(spread, cells_of(new, codes))
         pause = self.scenario.profile.moved * tuples / self._cluster(new.instances).size
         donors = moved(self._work(old, last.manifest), self.state, spread, tuples, pause)
@@ -268,14 +209,14 @@ class Simulation:
         )
 
 
-def settings_of(spec: JoinSpec, scenario: Scenario) -> Settings:
-    """The settings as the driver reads them. That state grows without end is what is simulated: no warning of it."""
-    if len(spec.sides) != 2:
-        raise SpecError(f"the simulator knows two sides, not {len(spec.sides)}")
-    asked = Asked(
-        strategy=scenario.strategy, instances=scenario.instances if scenario.scaling is None else "auto",
-        layout=scenario.layout, guards=scenario.guards, scaling=scenario.scaling,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return read_settings(spec, asked)
+def moving(state: State, old: RoutingTable, new: RoutingTable) -> int:
+    """How many stored tuples enter an instance when the table changes, copies counted. Exact for whole keys."""
+    some = [np.flatnonzero(total) for total in map(state.total, (0, 1))]
+    points = tuple((state.codes[at], state.total(side)[at].astype(np.float64)) for side, at in enumerate(some))
+    if is_matrix(old) or is_matrix(new):
+        return round(moved_volume(old, new, points))
+    total = 0.0
+    for side, (codes, weights) in enumerate(points):
+        before, after = (table.compiled.region_of_cell[cells_of(table, codes)] for table in (old, new))
+        total += float(weights @ entering(old, new, side, before, after))
+    return round(total)

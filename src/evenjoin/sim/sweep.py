@@ -17,7 +17,8 @@ from typing import Any
 
 from evenjoin.errors import SpecError
 from evenjoin.sim.floor import floor_of
-from evenjoin.sim.simulation import Line, Scenario, Simulation
+from evenjoin.sim.scenario import Line, Scenario
+from evenjoin.sim.simulation import Simulation
 from evenjoin.sim.stream import Mode, Stream
 
 INSTANCES = (8, 16, 48, 100)
