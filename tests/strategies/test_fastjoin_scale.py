@@ -12,7 +12,7 @@ from evenjoin.load.items import Items, moved_tuples
 from evenjoin.placement import check
 from evenjoin.runtime import rebalance
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies import FastJoin
+from evenjoin.strategies import FastJoin, Readj
 from evenjoin.strategies.base import Stay
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
@@ -155,6 +155,12 @@ def rebalances(strategy, instances, exponent, window, seed, monkeypatch, keys=40
 def test_a_stationary_stream_is_left_alone(instances, exponent, window, monkeypatch):
     """At most two rebalances in 40 batches of Poisson arrivals."""
     assert len(rebalances(FastJoin(), instances, exponent, window, 1, monkeypatch)) <= 2
+
+
+@pytest.mark.parametrize(("instances", "exponent"), [(8, 0.8), (16, 0.6), (48, 0.4)])
+def test_readj_leaves_it_alone_too(instances, exponent, monkeypatch):
+    """At most two rebalances as well."""
+    assert len(rebalances(Readj(), instances, exponent, None, 1, monkeypatch)) <= 2
 
 
 @pytest.mark.slow
