@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.placement import Biclique, check
+from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.base import resolve
 from evenjoin.strategies.edit import Edit
 
 EAGER = [
-    "fastjoin(theta=1.01)", "fastjoin(theta=1.01, selector=safit)", "djb(theta_max=0.01)", "lsstream(alpha=0.01)",
+    "fastjoin(theta=1.01, sure=0)", "fastjoin(theta=1.01, selector=safit, sure=0)", "djb(theta_max=0.01)",
+    "lsstream(alpha=0.01)",
     "readj(theta=0.01, sigma=0.001)",
 ]  # fmt: skip
 
@@ -37,7 +39,7 @@ class Capricious:
 
     def plan(self, report, items, table):
         planned = resolve(self.names[report.batch % len(self.names)]).plan(report, items, table)
-        return check(planned) if planned is not None else self._shuffled(report, items, table)
+        return check(planned) if isinstance(planned, RoutingTable) else self._shuffled(report, items, table)
 
     def _shuffled(self, report, items, table):
         if table.meeting == "together":

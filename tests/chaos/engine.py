@@ -46,7 +46,7 @@ WRITES = ("write", "create")
 
 EAGERLY = {
     "contrand": "contrand(groups=1)",
-    "fastjoin": "fastjoin(theta=1.05)",
+    "fastjoin": "fastjoin(theta=1.05, sure=0)",
     "djb": "djb(theta_max=0.05)",
     "lsstream": "lsstream(alpha=0.05)",
     "readj": "readj(theta=0.05, sigma=0.001)",

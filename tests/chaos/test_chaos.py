@@ -113,7 +113,7 @@ def test_a_damage_is_undone(how, tmp_path):
     before = content()
     rng = random.Random(how)
     done = [apply(replace(damage(rng, 0), how=how), scene.checkpoint, {"older": scene.older,
-            "foreign": scene.foreign}.get) for _ in range(8)]  # fmt: skip
+            "foreign": scene.foreign}.get) for _ in range(24)]  # fmt: skip
     assert any(done)
     assert content() != before
     for damaged in reversed([d for d in done if d]):

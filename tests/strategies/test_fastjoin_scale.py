@@ -12,7 +12,7 @@ from evenjoin.load.items import Items, moved_tuples
 from evenjoin.placement import check
 from evenjoin.runtime import rebalance
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies import FastJoin
+from evenjoin.strategies import FastJoin, Readj
 from evenjoin.strategies.base import Stay
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
@@ -31,7 +31,7 @@ def load_of(instances, exponent, seed, keys=100_000, tuples=5_000_000, table=Non
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_can_move_suffices(seed):
     """48 instances, 100,000 keys, zipf 0.8: one plan brings LI from above 6 to the aim, with few records. Named keys
-    alone, which are half of the load, left it at 3.98."""
+    alone, which are half of the load, left it between 3.3 and 3.8."""
     table, items = load_of(48, 0.8, seed)
     plan = check(FastJoin().plan(None, items, table))
     assert FastJoin().imbalance(items, table) > 6
@@ -58,7 +58,7 @@ def test_when_the_heaviest_is_stuck_the_others_become_even():
 
 
 def test_a_stuck_unit_does_not_keep_the_next_heaviest_from_giving():
-    """Unit 0 has one key of 100 * 100; unit 1 gives to unit 2, and LI goes from 10000 / 25 to 10000 / 324."""
+    """Unit 0 has one key of 100 * 100; unit 1 gives to unit 2, and LI goes from 10000 / 25 to 10000 / 289."""
     keys = [(code(0, 0, 3), 100, 100, 0, 0)] + [(code(1, n, 3), 2, 2, 0, 0) for n in range(8)]
     table = hash_table("fastjoin", 3, 3, 2, "shared")
     items = items_from(keys, [(0, 0, 0, 0), (17, 17, 0, 0), (5, 5, 0, 0)], 3)
@@ -155,6 +155,12 @@ def rebalances(strategy, instances, exponent, window, seed, monkeypatch, keys=40
 def test_a_stationary_stream_is_left_alone(instances, exponent, window, monkeypatch):
     """At most two rebalances in 40 batches of Poisson arrivals."""
     assert len(rebalances(FastJoin(), instances, exponent, window, 1, monkeypatch)) <= 2
+
+
+@pytest.mark.parametrize(("instances", "exponent"), [(8, 0.8), (16, 0.6), (48, 0.4)])
+def test_readj_leaves_it_alone_too(instances, exponent, monkeypatch):
+    """At most two rebalances as well."""
+    assert len(rebalances(Readj(), instances, exponent, None, 1, monkeypatch)) <= 2
 
 
 @pytest.mark.slow

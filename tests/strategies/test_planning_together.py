@@ -22,7 +22,7 @@ from evenjoin.strategies.djb.together import Together, draft_of
 from evenjoin.strategies.edit import Edit
 from strategies.counted import counted, together
 
-PLANNERS = ["fastjoin(theta=1.05)", "fastjoin(theta=1.05, selector=safit)", "djb(theta_max=0.05)",
+PLANNERS = ["fastjoin(theta=1.05, sure=0)", "fastjoin(theta=1.05, selector=safit, sure=0)", "djb(theta_max=0.05)",
             "lsstream(alpha=0.05)", "readj(theta=0.05, sigma=0.01)"]  # fmt: skip
 
 

@@ -106,9 +106,9 @@ def test_of_the_sigmas_within_theta_the_one_that_moves_least_is_taken():
     within theta, and the best of them costs least."""
     keys = {**lefts(k4=10, k5=10, k7=10, k10=10, k11=10, k0=60, k1=30), 3: (60, 0, 1, 0, 0, 0)}
     _, table, items = draft_of(keys)
-    each = [Readj(sigma, 0.1).plan(None, items, table) for sigma in SIGMAS]
+    each = [Readj(sigma, 0.1, aim=1).plan(None, items, table) for sigma in SIGMAS]
     within = [made for made in each if not isinstance(made, Stay) and Readj().imbalance(items, made) <= 0.1]
-    best = Readj(theta=0.1).plan(None, items, table)
+    best = Readj(theta=0.1, aim=1).plan(None, items, table)
     assert moved_tuples(items, table, best) == min(moved_tuples(items, table, made) for made in within)
 
 
@@ -136,7 +136,7 @@ def test_what_no_key_stands_for_moves_by_bucket():
 
 def test_the_sides_are_balanced_by_themselves_in_layout_split():
     """Key 4 moves on side 0, where it stores 40; on side 1 nothing is uneven enough to move."""
-    readj = Readj()
+    readj = Readj(aim=1)
     table = hash_table("readj", 2, 4, 2, "split")
     report = counted(table, {3: (10, 0, 10, 0, 40, 40), 4: (10, 0, 10, 0, 30, 0), 0: (10, 0, 10, 0, 0, 40)})
     items = items_of(report, table)
@@ -167,7 +167,7 @@ def test_nothing_is_planned_when_even():
 
 
 @pytest.mark.parametrize(
-    "text", ["readj(sigma=0)", "readj(sigma=some)", "readj(theta=-1)", "readj(tracked=0)", "readj(x=1)"]
+    "text", ["readj(sigma=0)", "readj(sigma=some)", "readj(theta=-1)", "readj(tracked=0)", "readj(aim=0)", "readj(x=1)"]
 )
 def test_settings_that_make_no_sense(text):
     """Refused when the strategy is named."""

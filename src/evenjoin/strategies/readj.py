@@ -2,11 +2,12 @@
 
     repeat    of all moves of the heaviest unit's keys to another unit, and all swaps with a key of another unit, take
               the one that leaves the heaviest unit lightest; of equals the one with the least sum of squared loads
-    until     heaviest / mean - 1 <= theta, or nothing improves, or STEPS were made
+    until     heaviest / mean - 1 is within the aim, which is a part of theta (strategies/base.py), or nothing improves,
+              or STEPS were made
 
 sigma decides who takes part: keys whose work is more than sigma of the mean load of a unit. "Given a smaller sigma,
 Readj tends to track more candidate keys and thus finds better migration plans. [...] we run Readj with different sigmas
-and only report the best result": with `sigma="best"` each of SIGMAS makes a plan, and of those within theta the one
+and only report the best result": with `sigma="best"` each of SIGMAS makes a plan, and of those within the aim the one
 that moves the fewest tuples is taken, or the most even one if none is. A bucket with its light keys may take part like
 a key (strategies/pieces.py); without it nobody could move the half of the load that no single key stands for.
 
@@ -32,7 +33,7 @@ from evenjoin.load.djb import workloads
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Stay, register
+from evenjoin.strategies.base import Bounds, Stay, register
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.pieces import PER_UNIT, Pieces, pieces, relocated
 
@@ -48,17 +49,26 @@ SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 @register("readj")
 @dataclass(frozen=True, slots=True)
 class Readj:
-    """Readj. Its imbalance is the heaviest load over the mean, minus 1. A plan is called for above `theta`."""
+    """Readj. Its imbalance is the heaviest load over the mean, minus 1.
+
+    sigma     the least work of a key that takes part, as a part of the mean load; or the best of SIGMAS
+    theta     the bound of the imbalance
+    tracked   how many heavy keys each instance reports; only these can take part by themselves
+    aim       the part of theta that plans are made for (strategies/base.py; 1: theta itself)
+    """
 
     sigma: float | Literal["best"] = "best"
     theta: float = 0.2
     tracked: int = 128
+    aim: float = 0.5
 
     def __post_init__(self) -> None:
         if self.sigma != "best" and (isinstance(self.sigma, str) or not self.sigma > 0):
             raise SpecError(f"readj: sigma={self.sigma!r}: a number above 0 or 'best' is needed")
         if isinstance(self.theta, str) or not self.theta > 0:
             raise SpecError(f"readj: theta={self.theta!r}: a number above 0 is needed")
+        if isinstance(self.aim, str) or not 0 < self.aim <= 1:
+            raise SpecError(f"readj: aim={self.aim!r}: a number above 0 and at most 1 is needed")
         if type(self.tracked) is not int or self.tracked < 1:
             raise SpecError(f"readj: tracked={self.tracked!r}: a whole number of at least 1 is needed")
 
@@ -67,12 +77,16 @@ class Readj:
         return "readj"
 
     @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.theta, self.aim)
+
+    @property
     def threshold(self) -> float:
         return self.theta
 
     @property
     def alert(self) -> float:
-        return self.theta
+        return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         return hash_table(self.origin, 0, instances, sides, layout, PER_UNIT)
@@ -86,14 +100,14 @@ class Readj:
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | Stay:
         """The plan of the best sigma, or why there is none."""
         before = _by_row(workloads(items, table))
-        if max(before) <= self.theta:
+        if max(before) <= self.alert:
             return Stay(f"the heaviest load is {max(before):.2f} above the mean, no plan is called for")
         sigmas = SIGMAS if isinstance(self.sigma, str) else (self.sigma,)
         offers = [offer for sigma in sigmas if _gains(before, (offer := self._offer(items, table, sigma)).uneven)]
         if not offers:
             heaviest = max(max(_whole(items, row)) for row in _rows(table)) / np.nanmean(workloads(items, table))
             return Stay(f"no move and no swap helps: the heaviest key or bucket is {heaviest:.2f} of the mean load")
-        best = min(offers, key=lambda o: (max(*o.uneven, self.theta), o.tuples))
+        best = min(offers, key=lambda o: (max(*o.uneven, self.bounds.goal), o.tuples))
         return relocated(table, best.moves)
 
     def _offer(self, items: Items, table: RoutingTable, sigma: float) -> Offer:
@@ -102,7 +116,7 @@ class Readj:
             load = workloads(items, table)[number]
             draft = Draft(items, table, sides, load, sigma)
             for _ in range(STEPS):
-                if _uneven(draft.load) <= self.theta or not improve(draft):
+                if _uneven(draft.load) <= self.bounds.goal or not improve(draft):
                     break
             uneven.append(_uneven(draft.load))
             stored = draft.pieces.counts(items.stored[list(sides)]).sum(axis=0)
