@@ -189,13 +189,13 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
 
 
 def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
-    """H2: split the donor's piece with the most divisible work; if that does not relieve the donor of what SPLITS such
-    splits would have to, the next one. False if no split does."""
+    """H2: split the donor's piece with the most divisible work; if that brings too little, the next one. SPLITS such
+    splits must bring the donor within its bound, or relieve it of a mean load. False if no split does."""
     for side, n in draft.pieces_on(row, donor, SPLITS):
         share, after = _filled(draft, row, side, n, spread)
         peak = after[share > 0].max(initial=0.0)
         gain = draft.load[row, donor] - max(after[donor], peak)
-        if gain * SPLITS > draft.load[row, donor] - draft.upper(row):
+        if gain * SPLITS > min(draft.load[row, donor] - draft.upper(row), draft.mean(row)):
             draft.put(side, n, share)
             return True
     return False
