@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.moved import entering
+from evenjoin.placement.diff import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
@@ -59,8 +59,8 @@ class Items:
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
     further                    per side the codes of these points by its further indexes; empty if they are not known
-    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that its
-                               instances then held: exact, copies counted
+    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that
+                               its instances then held: exact, copies counted
     """
 
     code: I64

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.djb import Costs, Measure, messages, workloads
 from evenjoin.load.items import F64, Items, regions_of_items
-from evenjoin.placement.moved import entering_share
+from evenjoin.placement.diff import entering_share
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Biclique, Role, Topology
