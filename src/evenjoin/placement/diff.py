@@ -5,16 +5,16 @@
 Nobody writes a migration by hand: a planner proposes a table, and what must move follows from it.
 
 `entering` is the same as an expectation, for planners: what share of the tuples that a region takes enters an
-instance. Shares alone do not tell; which part of the range of `u` each unit has does. So both topologies are laid over each
-other:
+instance. Shares alone do not tell; which part of the range of `u` each unit has does. So both topologies are laid over
+each other:
 
     Biclique R on 0 (0.6) and 1 (0.4)        0 |------------|--------| 1        u ->
     Biclique R on 0 (0.4) and 1 (0.6)          |--------|------------|          0.2 enter instance 1
     Biclique R on 1 (0.6) and 0 (0.4)          |............|--------|          1.0 enters: every cut has another owner
 
 Guarantee: nothing moves that need not. A tuple that both tables store on the same instances is in neither set.
-`entering` is the share of uniform positions `u` for which `diff` says that a tuple enters, copies counted. It is not for
-a Cube that goes by codes, whose slots do not say where a tuple goes (pieces.py).
+`entering` is the share of uniform positions `u` for which `diff` says that a tuple enters, copies counted. It is not
+for a Cube that goes by codes, whose slots do not say where a tuple goes (pieces.py).
 Not here: who sends a tuple that several instances store, and how (instance/migrate.py).
 """
 

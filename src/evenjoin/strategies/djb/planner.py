@@ -13,7 +13,7 @@ constraint that cannot be met. Then the planner stays and says so, with the leas
 allow, so that a table is not changed again and again for nothing. It also stays while a theta is no larger than chance
 makes it: loads are counts of independent arrivals, and the largest of many units is always some way off. And while
 nothing expires, state grows, and with it results: a table that is even today would not be even in a few batches. Then
-plans are made for GROWTH times the results of the batch (and for the batch itself, if that leads to nothing).
+plans are made for GROWTH times the results of the batch, unless that would be out of bounds today.
 
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest. (The second is needed because splitting adds probes everywhere, which by itself also looks even.) Everything
@@ -122,15 +122,14 @@ class DJB:
         """Eq. 4 in three tiers; see the top of this file."""
         if self.imbalance(items, table) <= self.alert:
             return None
-        young = self.measure == "work" and not report.expired
-        for expected in (replace(items, results=GROWTH * items.results), items) if young else (items,):
-            made = self._plan(report, expected, table)
-            if isinstance(made, Stay):
-                continue
-            new = made.table()
-            if expected is items or _better(self.load(items, table), self.load(items, new), self.bounds.goal):
+        if self.measure == "work" and not report.expired:
+            made = self._plan(report, replace(items, results=GROWTH * items.results), table)
+            new = table if isinstance(made, Stay) else made.table()
+            before, after = self.load(items, table), self.load(items, new)
+            if _better(before, after, self.bounds.goal) and self.imbalance(items, new) <= self.theta_max:
                 return new
-        return made if isinstance(made, Stay) else None
+        made = self._plan(report, items, table)
+        return made if isinstance(made, Stay) else made.table()
 
     def _plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Draft | Stay:
         before, goal = self.load(items, table), self.bounds.goal
