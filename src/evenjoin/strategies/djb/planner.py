@@ -51,6 +51,8 @@ GROWTH = 2
 """How many times the results of a batch are expected while nothing expires: as many as when the state has doubled."""
 SMOOTHED = 0.5
 """What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
+CERTAIN = 1.5
+"""The same where theta_max is still kept: a plan made too early for nothing is worse than one made a batch later."""
 
 
 @register("djb")
@@ -100,8 +102,8 @@ class DJB:
 
     @property
     def alert(self) -> float:
-        """Definition 2: tuples migrate when a theta(pu) is above theta_max, not before."""
-        return self.theta_max
+        """Half way from the aim to theta_max. Below theta_max only what chance does not explain is a reason."""
+        return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         buckets = self.buckets or BUCKETS_PER_UNIT * max(map(len, halves(instances, sides, layout)))
@@ -134,7 +136,7 @@ class DJB:
     def _plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Draft | Stay:
         before, goal = self.load(items, table), self.bounds.goal
         draft, now = draft_of(items, table, goal, self.measure), imbalance(before, goal)
-        if self.measure == "work" and not significant(draft, goal):
+        if self.measure == "work" and not significant(draft, goal, SMOOTHED if now > self.theta_max else CERTAIN):
             return Stay(f"theta {now:.3f} is no more than batches differ by chance")
         offers = [offer for offer in candidates(draft) if _better(before, offer.workloads, goal)]
         uneven = [imbalance(offer.workloads, goal) for offer in offers]
@@ -156,14 +158,14 @@ class DJB:
         return least if least <= (1 - WORTH) * now and now > self.theta_max else None
 
 
-def significant(draft: Draft, theta: float) -> bool:
-    """Whether a unit is further out of the bounds for `theta` than chance would put the furthest of all units, or the
-    sides are too far apart."""
+def significant(draft: Draft, theta: float, part: float) -> bool:
+    """Whether a unit is further out of the bounds for `theta` than chance would put the furthest of all units, if this
+    part of a batch's noise is left in the loads; or the sides are too far apart."""
     if side_gap(draft.workloads, theta):
         return True
     for row in range(len(draft.sides)):
         units, mean = draft.units(row), draft.mean(row)
-        chance = SMOOTHED * np.sqrt(2 * np.log(max(len(units), 2))) * draft.noise(row)[units]
+        chance = part * np.sqrt(2 * np.log(max(len(units), 2))) * draft.noise(row)[units]
         if (np.abs(draft.load[row, units] - mean) - theta * mean > chance).any():
             return True
     return False
