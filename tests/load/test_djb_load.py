@@ -107,14 +107,11 @@ def test_times_that_were_not_measured(hash_us, transfer_us, total):
 def test_stored_tuples_as_the_load():
     """20,200 tuples stored on one unit and 400 on each of three others, all arrivals alike: by work all are even, by
     what is stored theta is 20,200 / 5,350 - 1, in both layouts."""
-    for layout in ("shared", "split"):
-        table = DJB(buckets=4 if layout == "shared" else 2).initial(4, 2, layout)
-        stored = {code_of(table, (unit,)): 200 for unit in range(4)} if layout == "shared" else {}
-        keys = dict.fromkeys(stored, (5, 5, 200, 200, 0, 0))
-        if layout == "shared":
-            keys[code_of(table, (0,))] = (5, 5, 20_000, 200, 0, 0)
-        else:
-            keys = {code_of(table, (0,)): (5, 5, 20_200, 400, 0, 0), code_of(table, (1,)): (5, 5, 400, 400, 0, 0)}
+    for layout, buckets in (("shared", 4), ("split", 2)):
+        table = DJB(buckets=buckets).initial(4, 2, layout)
+        one, *others = (code_of(table, (unit,)) for unit in range(buckets))
+        keys = dict.fromkeys(others, (5, 5, 200, 200, 0, 0) if layout == "shared" else (5, 5, 400, 400, 0, 0))
+        keys[one] = (5, 5, 20_000, 200, 0, 0) if layout == "shared" else (5, 5, 20_200, 400, 0, 0)
         items = items_of(counted(table, keys), table)
         assert DJB().imbalance(items, table) == 0
         assert DJB(load="stored").imbalance(items, table) == pytest.approx(20_200 / 5_350 - 1)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.placement import Biclique, check
-from evenjoin.placement.diff import diff
-from evenjoin.placement.moved import entering, entering_share
+from evenjoin.placement.diff import diff, entering, entering_share
 from evenjoin.placement.place import At, cells_of, place
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Cube, Role

@@ -191,7 +191,7 @@ def test_units_change_sides_when_rates_diverge():
     djb = DJB(buckets=12)
     table = djb.initial(4, 2, "split")
     one_each = (10, 3, 20, 11, 5, 4, 1, 2, 6, 13, 0, 32)
-    report = counted(table, dict.fromkeys(one_each, (10, 10, 50, 50, 175, 45)))
+    report = counted(table, dict.fromkeys(one_each, (10, 10, 50, 50, 175, 45)), expired=1)
     items = items_of(report, table)
     none = np.nan
     np.testing.assert_array_equal(workloads(items, table), [[1170, 1170, none, none], [none, none, 390, 390]])
@@ -227,7 +227,7 @@ def test_the_plan_is_the_cheapest_that_meets_theta_max(layout, exponent):
     djb = DJB(aim=1)
     table = djb.initial(8, 2, layout)
     counts = zipf(exponent, 20_000, 2_000)
-    report = counted(table, joined(counts, counts, 3), heavy=500, hash_us=0.3, transfer_us=1.1)
+    report = counted(table, joined(counts, counts, 3), heavy=500, hash_us=0.3, transfer_us=1.1, expired=1)
     items = items_of(report, table)
     plan = djb.plan(report, items, table)
     offers = [draft.table() for draft in candidates(Draft(items, table, 0.2))]

@@ -42,7 +42,7 @@ import numpy.typing as npt
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.report import LoadReport
-from evenjoin.placement.moved import entering
+from evenjoin.placement.diff import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
 from evenjoin.placement.place import bucket_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region

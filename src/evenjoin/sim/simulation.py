@@ -33,7 +33,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
-from evenjoin.placement.moved import entering
+from evenjoin.placement.diff import entering
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable

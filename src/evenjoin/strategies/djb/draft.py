@@ -34,7 +34,7 @@ import numpy.typing as npt
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.djb import Costs, Measure, messages, workloads
 from evenjoin.load.items import F64, Items, regions_of_items
-from evenjoin.placement.moved import entering_share
+from evenjoin.placement.diff import entering_share
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Biclique, Role, Topology
@@ -226,7 +226,7 @@ class Draft:
     def pieces_on(self, row: int, unit: int, most: int) -> list[tuple[int, int]]:
         """The pieces of keys that may be split to relieve this unit, as (side, n): those of which it has the most
         divisible work, largest first."""
-        _, item, work = zip(*(self._divisible_on(side, unit) for side in self.sides[row]), strict=True)
+        item, work = zip(*(self._divisible_on(side, unit) for side in self.sides[row]), strict=True)
         sides = np.repeat(self.sides[row], [len(some) for some in item])
         items, works = np.concatenate(item), np.concatenate(work)
         best = np.lexsort((items, sides, -works))[:most]
@@ -241,7 +241,7 @@ class Draft:
         ]
         return [(side, n) for _, side, n in sorted(found)[:most]]
 
-    def _divisible_on(self, side: int, unit: int) -> tuple[int, I64, F64]:
+    def _divisible_on(self, side: int, unit: int) -> tuple[I64, F64]:
         """The keys of which a unit stores tuples of the side, and the divisible work that it has of each."""
         whole = self._index.on(side, unit, self.at[side])
         whole = whole[self.items.is_key[whole]]
@@ -252,13 +252,26 @@ class Draft:
         share = np.concatenate([split.share for split in splits]) if splits else np.zeros(0)
         items = np.concatenate([whole, number[units == unit]])
         part = np.concatenate([np.ones(len(whole)), share[units == unit]])
-        return side, items, part * self.divisible[side, items]
+        return items, part * self.divisible[side, items]
 
     def one(self, unit: int) -> F64:
         """[instances] The shares of a piece that is all on one unit."""
         out = np.zeros(self.load.shape[1])
         out[unit] = 1.0
         return out
+
+    def noise(self, row: int) -> F64:
+        """[instances] The standard deviation of each unit's load from batch to batch, if arrivals are independent of
+        each other: an item with work w from a arrivals has the variance w^2 / a."""
+        out = np.zeros(self.load.shape[1])
+        arrivals = np.maximum(self.items.arrived.sum(axis=0), 1.0)
+        whole = self.whole_on(row)
+        some = whole >= 0
+        out += np.bincount(whole[some], (self.of_row(row) ** 2 / arrivals)[some], len(out))
+        for side in self.sides[row]:
+            for n in np.flatnonzero(~some).tolist():
+                out += self.work(side, n) ** 2 / arrivals[n]
+        return np.sqrt(out)
 
     def floor(self) -> tuple[float, str]:
         """A theta that no table reaches, and what it is because of: a bucket's remainder, which is never divided, or a

@@ -4,9 +4,10 @@
     MoveOut   for every unit above (1 + theta_max) * mean, the heaviest first
 
 Algorithm 1 goes over the units in their order and calls whichever applies. Here all of MoveIn comes first, so that
-MoveOut knows which records were cleared and which duplication has ended. Then split keys get
-other shares where units are still out of bounds, and units that are still too light take from the heaviest. The planner says which of H1, H2 and H3 may be used: each choice is a migration function f of eq.
-4 (planner.py). Where H1 alone cannot relieve a unit, a function without H2 is given up.
+MoveOut knows which records were cleared and which duplication has ended. Then split keys get other shares where units
+are still out of bounds, and units that are still too light take from the heaviest. The planner says which of H1, H2 and
+H3 may be used: each choice is a migration function f of eq. 4 (planner.py). Where H1 alone cannot relieve a unit, a
+function without H2 is given up.
 
 Not guaranteed: that every unit is within its bounds afterwards. Not here: the moves themselves (moves.py).
 """

@@ -35,6 +35,9 @@ Spread = Literal["narrow", "wide"]
 Stop = Literal["donor in bounds", "recipient in bounds"]
 SPLITS = 16
 """How many keys one MoveOut may split, and how many it tries to split before it gives up."""
+LIGHTEST = 256
+"""How many units may take from one donor by H1, the lightest ones: with more of them the search would take longer, and
+the donor has seldom as many keys to give."""
 SMALLEST_SHARE = 0.1
 """A share of a key that is smaller than this part of an even share is not worth the duplication."""
 
@@ -118,6 +121,8 @@ def whole_moves(
     """
     load, upper, lower = draft.load[row].copy(), draft.upper(row), draft.lower(row)
     some, moves, rank, left = goods(draft, row, donor), [], 0, float(load[donor])
+    if len(recipients) > LIGHTEST:
+        recipients = recipients[np.argpartition(load[recipients], LIGHTEST)[:LIGHTEST]]
     falling = (-some.size).tolist()
     heap = list(zip(load[recipients].tolist(), recipients.tolist(), strict=True))
     heapify(heap)
@@ -189,13 +194,15 @@ def apply(draft: Draft, row: int, moves: list[Move]) -> None:
 
 
 def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
-    """H2: split the donor's piece with the most divisible work; if that does not relieve the donor of what SPLITS such
-    splits would have to, the next one. False if no split does."""
+    """H2: split the donor's piece with the most divisible work; if that brings too little, the next one. SPLITS such
+    splits must bring the donor within its bound, or relieve it of a mean load. False if no split does."""
+    enough = min(draft.load[row, donor] - draft.upper(row), draft.mean(row)) / SPLITS
     for side, n in draft.pieces_on(row, donor, SPLITS):
+        if draft.work(side, n)[donor] <= enough:
+            continue  # all of it is too little
         share, after = _filled(draft, row, side, n, spread)
         peak = after[share > 0].max(initial=0.0)
-        gain = draft.load[row, donor] - max(after[donor], peak)
-        if gain * SPLITS > draft.load[row, donor] - draft.upper(row):
+        if draft.load[row, donor] - max(after[donor], peak) > enough:
             draft.put(side, n, share)
             return True
     return False
