@@ -16,7 +16,6 @@ from evenjoin.placement.place import bucket_of
 from evenjoin.runtime.rebalance import decide
 from evenjoin.runtime.settings import Guards
 
-
 SMOOTHING = 0.25
 
 
