@@ -23,7 +23,7 @@ from evenjoin.errors import SpecError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
-SMALL = {"Band": Size(12_000, 4), "Q3": Size(6_000, 4), "Q5": Size(12_000, 4), "stock": Size(3_000, 4)}
+SMALL = {"Band": Size(12_000, 4), "Q3": Size(6_000, 4), "Q5": Size(5_000, 4), "stock": Size(3_000, 4)}
 
 
 def sides_of(found: JoinWorkload) -> dict[str, list]:

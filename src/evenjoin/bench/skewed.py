@@ -1,6 +1,6 @@
 """The skewed workloads of the papers, by name: two streams and the join that is asked of them, as one value.
 
-    ride-hailing       the synthetic day: clustered hot cells that move with the hours             (FastJoin, LS-Stream)
+    ride-hailing       the synthetic day: clustered hot cells that move with the hours             (LS-Stream, Fig. 2)
     G00 .. G22         zipf x on the left, zipf y on the right; 0 is uniform                       (FastJoin, Fig. 12)
     G00-near .. G22-near  the same keys, and values that must be near: many pairs to look at, few results
     zipf0.2 .. zipf1.0 the same zipf on both sides                                                 (LS-Stream, V-A)
