@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.placement import Biclique, check
+from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.base import resolve
 from evenjoin.strategies.edit import Edit
 
@@ -37,7 +38,7 @@ class Capricious:
 
     def plan(self, report, items, table):
         planned = resolve(self.names[report.batch % len(self.names)]).plan(report, items, table)
-        return check(planned) if planned is not None else self._shuffled(report, items, table)
+        return check(planned) if isinstance(planned, RoutingTable) else self._shuffled(report, items, table)
 
     def _shuffled(self, report, items, table):
         if table.meeting == "together":
