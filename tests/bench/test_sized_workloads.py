@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import evenjoin
@@ -22,7 +23,7 @@ from evenjoin.errors import SpecError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
-SMALL = {"Band": Size(12_000, 4), "Q3": Size(6_000, 4), "stock": Size(3_000, 4)}
+SMALL = {"Band": Size(12_000, 4), "Q3": Size(6_000, 4), "Q5": Size(5_000, 4), "stock": Size(3_000, 4)}
 
 
 def sides_of(found: JoinWorkload) -> dict[str, list]:
@@ -104,6 +105,27 @@ def test_both_sides_of_a_band_have_the_same_hot_keys() -> None:
         values, counts = np.unique(next(found.streams.side(number))["orderkey"].to_numpy(), return_counts=True)
         hottest.append(values[counts.argmax()])
     assert hottest[0] == hottest[1]
+
+
+@pytest.mark.parametrize("name", ["Band", "B_NCI", "B_MR"])
+def test_a_band_is_a_self_join(name: str) -> None:
+    """Both sides are the same lineitems, batch by batch. Band has D-JB's clause on the quantity, of the left one."""
+    found = workload(name, Size(2_000, 2))
+    assert list(found.streams.side(0)) == list(found.streams.side(1))
+    assert ("a.quantity > 48" in found.condition) == (name == "Band")
+
+
+def test_q5_has_the_nations_of_customers_and_suppliers() -> None:
+    """The orders have the nation and region of their customer, the lineitems the nation of their supplier."""
+    found = workload("Q5", Size(2_000, 2))
+    assert isinstance(found.streams, tpch.TpchStreams)
+    scale, (orders, lines) = found.streams.scale, (pa.concat_tables(found.streams.side(n)) for n in (0, 1))
+    suppliers, customers = (tpch.tpch_table(name, scale) for name in ("supplier", "customer"))
+    for table, whose, key in ((lines, suppliers, "suppkey"), (orders, customers, "custkey")):
+        nation = dict(zip(whose[key].to_pylist(), whose["nationkey"].to_pylist(), strict=True))
+        assert [nation[one] for one in table[key].to_pylist()] == table["nationkey"].to_pylist()
+    assert len(set(orders["nation"].to_pylist())) == 25
+    assert len(set(orders["region"].to_pylist())) == 5
 
 
 def test_every_lineitem_has_its_supplier() -> None:

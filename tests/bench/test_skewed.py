@@ -13,6 +13,7 @@ from evenjoin.bench.jobs import Job, run_job
 from evenjoin.bench.join_workload import OWN, Drift, JoinWorkload, Size
 from evenjoin.bench.ride_hailing import ORDERS_SCHEMA, TRACKS_SCHEMA, Day
 from evenjoin.bench.skewed import (
+    KEYS,
     NAMES,
     RESULTS,
     SPAN_US,
@@ -41,10 +42,10 @@ def keys_of(streams: SkewedStreams, side: str, batches: range) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("name", "left", "right"),
-    [("G00", 1 / 2000, 1 / 2000), ("G01", 1 / 2000, 0.122), ("G21", 0.608, 0.0599), ("G22", 0.608, 0.608)],
+    [("G00", 1 / 16_000, 1 / 16_000), ("G01", 1 / 16_000, 0.0975), ("G21", 0.608, 0.0975), ("G22", 0.608, 0.608)],
 )
 def test_the_most_frequent_key_has_the_share_of_its_zipf(name: str, left: float, right: float) -> None:
-    """Zipf 2 puts 61 % on one key, zipf 1 over 2000 keys 12 %, over ten million 6 %. x is left, y right."""
+    """Zipf 2 puts 61 % on one key, zipf 1 over 16,000 keys 10 %. x is left, y right."""
     streams = streams_of(name)
     hottest = int(key_of_rank(streams, 0)[0])
     for side, share in (("l", left), ("r", right)):
@@ -54,12 +55,21 @@ def test_the_most_frequent_key_has_the_share_of_its_zipf(name: str, left: float,
             assert np.bincount(keys).argmax() == hottest
 
 
+def test_every_exponent_has_the_same_keys() -> None:
+    """So the skew is the exponent's: the share of the hottest key rises from one workload to the next."""
+    names = [f"zipf{z / 10}" for z in (2, 4, 6, 8, 10)]
+    assert {streams_of(name).keys for name in (*names, "G00", "G01", "G11", "G22", "drift-zipf1.0")} == {KEYS}
+    hottest = [zipf_weights(streams_of(name).keys, streams_of(name).exponents[0])[0] for name in names]
+    assert hottest == sorted(hottest)
+    assert hottest == pytest.approx([0.00035, 0.0018, 0.0085, 0.034, 0.0975], rel=0.06)
+
+
 def test_zipf_workloads_follow_their_exponent_on_both_sides() -> None:
     """The first ranks of zipf0.8 have the shares of the law."""
     streams = streams_of("zipf0.8")
-    law = zipf_weights(2000, 0.8)
+    law = zipf_weights(KEYS, 0.8)
     for side in "lr":
-        counts = np.bincount(keys_of(streams, side, range(5)), minlength=2000)
+        counts = np.bincount(keys_of(streams, side, range(5)), minlength=KEYS)
         assert counts[key_of_rank(streams, 0)[:5]] / counts.sum() == pytest.approx(law[:5], rel=0.08)
 
 

@@ -5,11 +5,11 @@ Invariant: a name means one workload, and what no module knows is refused with a
 
 from __future__ import annotations
 
-from evenjoin.bench import bands, skewed, three_keys, tpch, trijoin
+from evenjoin.bench import bands, city, skewed, three_keys, tpch, trijoin
 from evenjoin.bench.join_workload import OWN, JoinWorkload, Size
 from evenjoin.errors import SpecError
 
-NAMES = (*skewed.NAMES, *tpch.NAMES, *bands.NAMES, *trijoin.NAMES, *three_keys.NAMES)
+NAMES = (*skewed.NAMES, *city.NAMES, *tpch.NAMES, *bands.NAMES, *trijoin.NAMES, *three_keys.NAMES)
 
 
 def workload(name: str, size: Size = OWN) -> JoinWorkload:
@@ -18,6 +18,8 @@ def workload(name: str, size: Size = OWN) -> JoinWorkload:
         return trijoin.workload(name, size)
     if name in tpch.NAMES:
         return tpch.workload(name, size)
+    if name in city.NAMES:
+        return city.workload(name, size)
     if name in bands.NAMES:
         return bands.workload(name, size)
     if name in three_keys.NAMES:

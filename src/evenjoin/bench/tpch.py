@@ -2,18 +2,26 @@
 
     E_Q5    (region, nation, supplier) with lineitem on suppkey: the expensive join of Q5               A-DSP 5.1
     Q3      orders of one market segment before a day, lineitems shipped after it, on orderkey          D-JB 5.1
+    Q5      orders of one year by customers of a region, lineitems whose supplier is of the customer's
+            nation, on orderkey                                                                         D-JB 5.1
     Band    lineitems by truck and above 48 pieces, and those without instructions, whose orderkeys
             are at most 1 apart                                                                         D-JB 5.1
     B_NCI   Band without its clause on the pieces: a small range, sides of like size                    A-DSP 5.1
     B_MR    the same lineitems within 2,600 days, which is all of them: each meets every one of the
             other side; and few results, for their prices must be near                                  A-DSP 5.1
 
+The bands are self-joins (LINEITEM L1, LINEITEM L2): both sides have the same rows, batch by batch, so a row may match
+itself, as it does in the papers' query.
+Q5 has six tables. Those that are no streams (customer, supplier, nation, region) are joined to the two that are before
+they are fed, orders and lineitem. The condition on the nations is written as a difference: orderkey alone is the join
+attribute, which is skewed.
+
 All join their whole history. The papers "adjust the data sets with different degrees of skew on the join attributes
 under zipf", z = 1 by default, and do not say how: here every lineitem's suppkey or orderkey is drawn anew, key number r
 (in a random order) with probability r^-z. Rows come in random order, each side's in equal batches.
 
 Invariant: the same value gives the same batches, and every key drawn is one of the table it refers to.
-Not here: the other operators of the queries (aggregates, the third table of Q3 but for its filter).
+Not here: the other operators of the queries (aggregates), and the third table of Q3 but for its filter.
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ COLUMNS = {
         "orderkey", "suppkey", "linenumber", "quantity", "extendedprice", "shipdate", "shipinstruct", "shipmode",
     ),
     "orders": ("orderkey", "custkey", "orderdate", "shippriority"),
-    "customer": ("custkey", "mktsegment"),
+    "customer": ("custkey", "mktsegment", "nationkey"),
     "supplier": ("suppkey", "nationkey"),
     "nation": ("nationkey", "name", "regionkey"),
     "region": ("regionkey", "name"),
@@ -81,6 +89,12 @@ QUERIES = {
         "AND l.shipdate > DATE '1995-03-15'",
         ("l.orderkey AS orderkey", "l.extendedprice AS price", "o.orderdate AS day"), 50_000, 50_000,
     ),
+    "Q5": Query(
+        ("orders", "lineitem"), "orderkey", ("o", "l"),
+        "o.orderkey = l.orderkey AND abs(o.nationkey - l.nationkey) < 1 AND o.region = 'ASIA' "
+        "AND o.orderdate >= DATE '1994-01-01' AND o.orderdate < DATE '1995-01-01'",
+        ("o.nation AS nation", "l.orderkey AS orderkey", "l.extendedprice AS price"), 50_000, 50_000,
+    ),
     "Band": Query(
         ("lineitem", "lineitem"), "orderkey", ("a", "b"), f"{NEAR} AND {TRUCKS} AND a.quantity > 48", PAIR,
         40_000, 20_000,
@@ -112,8 +126,9 @@ class TpchStreams:
         return float(np.ceil(self.rows_per_batch * self.batches / LINEITEMS * 1.02 * 200) / 200)
 
     def side(self, number: int) -> Iterator[pa.Table]:
-        name = QUERIES[self.query].tables[number]
-        rng = np.random.default_rng([self.seed, number])
+        tables = QUERIES[self.query].tables
+        name, itself = tables[number], tables[0] == tables[1]
+        rng = np.random.default_rng([self.seed, 0 if itself else number])
         table = self._table(name, rng)
         rows = self.rows_per_batch * self.batches if name == "lineitem" else table.num_rows
         table = table.take(rng.permutation(table.num_rows)[:rows])
@@ -121,12 +136,20 @@ class TpchStreams:
         return (table.slice(start, end - start) for start, end in pairwise(ends))
 
     def _table(self, name: str, rng: np.random.Generator) -> pa.Table:
+        """A table with what the query asks of the tables that it refers to."""
+        table = self._skewed(self._tpch(name), rng) if name == "lineitem" else self._tpch(name)
         if name == "lineitem":
-            return self._skewed(tpch_table(name, self.scale), rng)
+            whose = self._tpch("supplier")
+            return joined(table, whose, "suppkey", nationkey="nationkey") if self.query == "Q5" else table
+        if self.query == "Q3":
+            return joined(table, self._tpch("customer"), "custkey", mktsegment="mktsegment")
         if name == "orders":
-            return joined(tpch_table(name, self.scale), tpch_table("customer", self.scale), "custkey")
-        nation = joined(tpch_table("nation", self.scale), tpch_table("region", self.scale), "regionkey", region="name")
-        return joined(tpch_table(name, self.scale), nation, "nationkey", nation="name", region="region")
+            table = joined(table, self._tpch("customer"), "custkey", nationkey="nationkey")
+        nation = joined(self._tpch("nation"), self._tpch("region"), "regionkey", region="name")
+        return joined(table, nation, "nationkey", nation="name", region="region")
+
+    def _tpch(self, name: str) -> pa.Table:
+        return tpch_table(name, self.scale)
 
     def _skewed(self, lines: pa.Table, rng: np.random.Generator) -> pa.Table:
         """The lineitems with another suppkey or orderkey, whose frequencies are zipf's: the same for both sides."""

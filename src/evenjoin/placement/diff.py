@@ -17,7 +17,8 @@ each other:
 
 Guarantee: nothing moves that need not. A tuple that an instance stored and its heir stores is in neither set.
 `entering` is the share of uniform positions `u` for which `diff` says that a tuple enters, copies counted, where every
-instance is its own heir. It is not for a Cube that goes by codes, whose slots do not say where a tuple goes (pieces.py).
+instance is its own heir. It is not for a Cube that goes by codes, whose slots do not say where a tuple goes
+(pieces.py).
 Not here: who sends a tuple that several instances store, and how (instance/migrate.py).
 """
 

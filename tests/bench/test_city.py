@@ -1,0 +1,58 @@
+"""FastJoin's city is what the paper says of it: shares, the ratio of the sides, and how uneven a hash table is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evenjoin.bench import city
+from evenjoin.bench.catalog import NAMES, workload
+from evenjoin.bench.city import HOT, PLACES, City, places_by_rank, shares
+from evenjoin.bench.join_workload import Size
+from evenjoin.placement.place import bucket_of
+
+UNITS = 48
+ORDERS, TRACKS = 7_000_000, 3_010_000_000
+
+
+@pytest.mark.parametrize(("side", "top"), [(0, 0.20), (1, 0.24)], ids=["orders", "tracks"])
+def test_so_many_places_have_80_percent(side: int, top: float) -> None:
+    """Fig. 1: 20 % of the places have 80 % of the orders, 24 % have 80 % of the tracks. The hottest has 1 %."""
+    law = np.sort(shares(side, 1))[::-1]
+    assert law.sum() == pytest.approx(1)
+    assert law[: round(PLACES * top)].sum() == pytest.approx(0.8, abs=0.002)
+    assert law[0] == pytest.approx(0.01, abs=0.001)
+
+
+def test_orders_and_tracks_have_the_same_hot_places() -> None:
+    """And the other places have many tracks where they have many orders, in an order of their own."""
+    orders, tracks = (places_by_rank(side, 1) for side in (0, 1))
+    assert orders[:HOT].tolist() == tracks[:HOT].tolist()
+    assert orders.tolist() != tracks.tolist()
+    assert np.corrcoef(shares(0, 1), shares(1, 1))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_hash_table_is_as_uneven_as_in_the_paper(seed: int) -> None:
+    """48 units a side, full history: the heaviest stored x probes over the lightest is about 2.5 (Fig. 11), by counts
+    as large as the paper's."""
+    rng, unit = np.random.default_rng(seed), bucket_of(np.arange(PLACES), UNITS)
+    orders, tracks = (
+        rng.poisson(rows * np.bincount(unit, shares(side, seed), UNITS)) for side, rows in enumerate((ORDERS, TRACKS))
+    )
+    load = orders.astype(float) * tracks  # of a unit of either side: what one stores, the other asks for
+    assert 2.2 <= load.max() / load.min() <= 2.8
+
+
+def test_batches_have_430_tracks_for_each_order() -> None:
+    """Over the whole history, without a window; the same seed gives the same batches."""
+    assert "city" in NAMES
+    found = workload("city", Size(rows=20, batches=2))
+    assert (found.event_time, found.compared) == (None, "hash,fastjoin,djb,lsstream")
+    assert found.spec().unbounded_sides()
+    for number, rows in ((0, 20), (1, 20 * 430)):
+        one, two = found.streams.side(number)
+        assert one.num_rows == two.num_rows == rows
+        assert len(np.unique(np.concatenate([one["id"].to_numpy(), two["id"].to_numpy()]))) == 2 * rows
+        assert one == next(iter(City(20, 2).side(number))) != next(iter(City(20, 2, seed=2).side(number)))
+    assert city.workload("city").batches == 24
