@@ -99,6 +99,8 @@ class LoadReport:
     hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
     samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
                               counted (load/samples.py); empty if nobody sampled
+    rise[s]                   by how much the largest code grows a batch, if most tuples of the batch have larger codes
+                              than all before; else 0
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     """
 
@@ -113,6 +115,7 @@ class LoadReport:
     transfer_us: float = 0.0
     samples: tuple[Sample, ...] = ()
     slices: tuple[Slices, ...] = ()
+    rise: tuple[float, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -146,6 +149,7 @@ class LoadReport:
                 "recent": tuple(map(tuple, data["recent"])),
                 "samples": samples,
                 "slices": slices,
+                "rise": tuple(data.get("rise", ())),
             }
         )
 
@@ -264,8 +268,24 @@ def sampled(
         latest = gone[side] if side < len(gone) else None
         alive = (one for one in (*_before(last, side), *new) if _lives(one, latest))
         out.append(coarsened(joined(alive), grain or Grain()))
-    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake))
+    rise = tuple(_risen(last, side, intake) for side, intake in enumerate(report.intake))
+    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake), rise=rise)
     return replace(report, slices=tuple(out), samples=tuple(map(whole, out))) if any(out) else report
+
+
+def _risen(last: LoadReport | None, side: int, intake: Intake) -> float:
+    """`rise` of a side, halfway between what it was and what this batch shows."""
+    new = [point for one in intake.sample for point in one.points]
+    if last is None or not last.samples or not last.samples[side]:
+        return 0.0
+    before = last.rise[side] if last.rise else 0.0
+    if not new:
+        return before
+    top = last.samples[side][-1][0]
+    if 2 * sum(point[1] for point in new if point[0] > top) <= sum(point[1] for point in new):
+        return 0.0
+    now = max(point[0] for point in new) - top
+    return (before + now) / 2 if before else now
 
 
 def _before(last: LoadReport | None, side: int) -> Slices:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import Literal
 
 import numpy as np
 
@@ -30,9 +31,10 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.strategies.adsp.areas import Plan as Scheme
 from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
+from evenjoin.strategies.adsp.front import Room, extended, front_of, in_rows
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.adsp.slabs import slabs
-from evenjoin.strategies.base import Plan, register, require
+from evenjoin.strategies.base import Plan, Stay, register, require
 from evenjoin.strategies.sized import Sized, volumes
 
 POINTS = 16
@@ -42,6 +44,8 @@ NEARLY = 1.05
 CLOSE = 1.1
 """Alg. 2 is not asked where slabs need at most this many times the tasks that the tuples without copies would fill."""
 MOST_LINES = 2**18
+RESERVE = 4
+"""Where codes grow, tasks are too many only if their tuples would fill less than this part of them."""
 
 
 @register("adsp")
@@ -71,12 +75,28 @@ class Adsp(Sized):
         points = items.alive
         if not points:
             return None
-        search = _Search(table, points, self.lines, self.fill * self.task_capacity)
+        front = front_of(report, points, table.reach)
+        if front is None:
+            return self._areas(points, table, "any")
+        load, room = self.load(items, table)[0], Room(self.fill * self.task_capacity, self.task_capacity, self.most)
+        full = load > self.high * self.task_capacity
+        if table.ranged and not full.any() and load.sum() > table.instances * room.wanted / RESERVE:
+            return Stay("codes grow: the tasks that are empty yet are for the codes to come")
+        if not (table.ranged and in_rows(table)) or full.sum() > 1 or table.instances >= self.most:
+            table = self._areas(points, table, "rows")
+        return extended(table, points, front, room)
 
+    def _areas(self, points: Points, table: RoutingTable, cut: Cut) -> RoutingTable:
+        """The table for the codes seen."""
+        search = _Search(table, points, cut, self.lines, self.fill * self.task_capacity)
         offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
         tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) <= NEARLY * fewest]
         return min(tables, key=lambda made: moved_volume(table, made, points))
+
+
+Cut = Literal["any", "rows"]
+"""Which areas are looked for: any, or only those that are cut by rows."""
 
 
 def schemes_for(tasks: Tasks, fine: Matrix, coarse: Matrix, enough: float) -> list[Scheme]:
@@ -90,9 +110,10 @@ class _Search:
     """The schemes for one table and one set of points, for any capacity. The matrices are made once: `fine` has a cut
     at every point, as far as tasks of the wanted capacity can use them, `coarse` has few."""
 
-    def __init__(self, table: RoutingTable, points: Points, lines: int, wanted: float) -> None:
-        self._volumes = volumes(points)
-        self._now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
+    def __init__(self, table: RoutingTable, points: Points, cut: Cut, lines: int, wanted: float) -> None:
+        self._volumes, self._cut = volumes(points), cut
+        now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
+        self._now = now if cut == "any" or in_rows(table) else ()
         self._bound = table.reach != EVERYTHING
         if self._bound:
             ends = {end for area in self._now for side in (area.rows, area.columns) for end in (side.low, side.high)}
@@ -108,7 +129,10 @@ class _Search:
         (fewest,), _ = tasks(*(np.array([volume]) for volume in self._volumes))
         if not self._bound:
             return int(fewest), (capacity, [()])
-        plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
+        if self._cut == "rows":
+            plans = [slabs(self._fine, tasks, 0)]
+        else:
+            plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
         now, _ = tasks(*np.array([self._fine.volumes(area) for area in self._now]).reshape(-1, 2).T)
         counts = [fewest, *(plan.tasks for plan in plans), *([now.sum()] if self._now else [])]
         schemes = [self._now, *(plan.areas for plan in plans)]
