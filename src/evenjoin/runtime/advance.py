@@ -100,7 +100,7 @@ def migrated(
     manifest = Manifest(work.runs)
     for donor in donors:  # places of what goes are numbered as in the old table, of what comes as in the new one
         manifest = manifest.changed(donor.gone, {})
-    manifest = manifest.renumbered(new.heirs(work.table).tolist())
+    manifest = manifest.renumbered({donor.instance: donor.heir for donor in donors})
     for donor in donors:
         manifest = manifest.changed({}, donor.come)
     event = Migration(
