@@ -47,8 +47,8 @@ CONDITIONS = {"l.k = r.k": Reach(0, 0), "r.k BETWEEN l.k - 3 AND l.k + 3": Reach
 def test_the_scheme_grows_with_the_data(condition, strategy):
     """Tasks are added as their capacity is used up, and the state follows."""
     with evenjoin.local(
-        {"l": SCHEMA, "r": SCHEMA}, on=condition, select=["l.id AS a", "r.id AS b"], strategy=strategy, instances=1,
-        guards=evenjoin.Guards(cooldown=0),
+        {"l": SCHEMA, "r": SCHEMA}, on=condition, select=["l.id AS a", "r.id AS b"], strategy=strategy.origin,
+        instances="auto", scaling=evenjoin.Scaling(strategy.task_capacity), guards=evenjoin.Guards(cooldown=0),
     ) as join:  # fmt: skip
         found, expected = joined(join, growing())
         assert found == expected

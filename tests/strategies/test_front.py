@@ -127,9 +127,9 @@ def test_a_front_is_most_of_a_batch_on_both_sides():
     report = sampled(LoadReport(1, (), (), (), (Intake(3, sample=new),) * 2), [], last)
     assert report.rise == (60, 60)
     points = ((np.array([50, 160]), np.ones(2)),) * 2
-    assert front_of(report, points, BAND) == Front(160, 60.0, 0.1, np.inf)
-    assert front_of(report, points, EVERYTHING) is None
+    assert front_of(report, points, points, BAND) == Front(160, 60.0, 0.1, np.inf)
+    assert front_of(report, points, points, EVERYTHING) is None
     few = (Slice(0, None, ((90, 2.0), (160, 1.0))),)
     still = sampled(LoadReport(1, (), (), (), (Intake(3, sample=few), Intake(3, sample=new))), [], last)
     assert still.rise == (0, 60)
-    assert front_of(still, points, BAND) is None
+    assert front_of(still, points, points, BAND) is None

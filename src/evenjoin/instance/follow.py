@@ -366,8 +366,8 @@ def _pair_checks(here: Here, asking: _Asking, step: Step, run: Run | None, store
         out.append(lambda rows, at: in_time(times, asking.probes, rows, at))
     if run is not None and run.mask is not None:
         table, group = here.work.masks[run.mask], here.work.program.stores[step.store].group
-        where = stored.at
-        out.append(lambda _, at: stored_here(table, group, where.take(at), here.instance))
+        where, number = stored.at, run.number_in_mask(here.instance)
+        out.append(lambda _, at: stored_here(table, group, where.take(at), number))
     return out
 
 

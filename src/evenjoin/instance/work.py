@@ -83,10 +83,12 @@ class Work:
         return next(number for number, side in enumerate(self.spec.sides) if side.alias == alias)
 
     def alive(self, instance: int, store: int, run: Run, tuples: Rows) -> npt.NDArray[np.bool_] | None:
-        """Which tuples of a run are alive: None for all, else those that its mask's table stores here."""
+        """Which tuples of a run of this instance are alive: None for all, else those that its mask's table stores
+        here."""
         if run.mask is None:
             return None
-        return stored_here(self.masks[run.mask], self.program.stores[store].group, tuples.at, instance)
+        table, group = self.masks[run.mask], self.program.stores[store].group
+        return stored_here(table, group, tuples.at, run.number_in_mask(instance))
 
 
 def sub_window_widths(spec: JoinSpec, program: Program, asked: int | None) -> tuple[int | None, ...]:

@@ -58,8 +58,9 @@ class Items:
     stored, arrived, results   [sides, n]; `results[s]` were found in the store of side s
     alive                      points that stand for the tuples alive; empty if they are not known
     further                    per side the codes of these points by its further indexes; empty if they are not known
-    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that its
-                               instances then held: exact, copies counted
+    held                       the name of the table that the batch ran under, and the tuples [sides, instances] that
+                               its instances then held: exact, copies counted. `alive` stands for as many
+    sizes                      per side the bytes of a stored tuple; empty if they are not known
     """
 
     code: I64
@@ -71,6 +72,7 @@ class Items:
     alive: Points = ()
     further: Further = ()
     held: tuple[str, F64] | None = None
+    sizes: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -118,8 +120,20 @@ class UnitLoads:
 
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
+    items = replace(_items_of(report, table), sizes=report.sizes)
+    if len(report.instances) != table.instances:
+        return items
     held = np.array([load.stored for load in report.instances], np.float64).T
-    return replace(_items_of(report, table), held=(table.name, held))
+    return replace(items, held=(table.name, held), alive=_agreeing(items, table, held))
+
+
+def _agreeing(items: Items, table: RoutingTable, held: F64) -> Points:
+    """The points with weights for which the table stores of each side as many tuples as its instances held."""
+    if not items.alive or not is_matrix(table) or table.cube is not None:
+        return items.alive
+    said = stored_volume(table, items.alive, items.further).sum(axis=1)
+    factor = np.divide(held.sum(axis=1), said, out=np.ones(len(said)), where=said > 0)
+    return tuple((codes, weights * factor[side]) for side, (codes, weights) in enumerate(items.alive))
 
 
 def _items_of(report: LoadReport, table: RoutingTable) -> Items:

@@ -102,6 +102,7 @@ class LoadReport:
     rise[s]                   by how much the largest code grows a batch, if most tuples of the batch have larger codes
                               than all before; else 0
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
+    sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     """
 
     batch: int
@@ -116,6 +117,7 @@ class LoadReport:
     samples: tuple[Sample, ...] = ()
     slices: tuple[Slices, ...] = ()
     rise: tuple[float, ...] = ()
+    sizes: tuple[float, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -150,6 +152,7 @@ class LoadReport:
                 "samples": samples,
                 "slices": slices,
                 "rise": tuple(data.get("rise", ())),
+                "sizes": tuple(data.get("sizes", ())),
             }
         )
 
@@ -162,13 +165,23 @@ def report_of(
     it that has not expired (`expired` tuples have). `last` is the report of the batch before. `packs` names the stores
     of packs. `grain` says how many points stand for a side."""
     report = fold(receipts, stored, len(receipts[0].stored), last)
-    report = replace(stored_under(report, kept), expired=expired)
+    report = replace(stored_under(report, kept), expired=expired, sizes=_sizes(kept, len(receipts[0].stored)))
     if packs:
         report = replace(
             report,
             instances=tuple(_packed(*both, kept, packs) for both in zip(report.instances, receipts, strict=True)),
         )
     return sampled(report, receipts, last, _gone(stored, kept, len(report.intake)), grain or Grain())
+
+
+def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
+    """Per side the bytes of a stored tuple."""
+    total = [[0, 0] for _ in range(sides)]
+    for _, store, run in kept:
+        if store < sides:
+            total[store][0] += run.bytes
+            total[store][1] += run.rows
+    return tuple(round(size / rows, 1) if rows else 1.0 for size, rows in total)
 
 
 def _packed(load: InstanceLoad, receipt: Receipt, kept: Manifest, names: Mapping[int, str]) -> InstanceLoad:

@@ -10,7 +10,7 @@ A table of buckets and keys loses and repeats nothing if
    earlier, the later one meets it once). Groups that do not meet are not compared, and every Biclique must know of it;
    `together`: for each combination of slots, one of each group, exactly one instance stores and is probed by all (of a
    cube that goes by codes, which slots do not show, cube_check.py proves it), and
-3. every instance named exists, and
+3. every instance named exists, and no two instances go on with the state of one (`table.follows`), and
 4. equal codes are all that may match (`table.reach`), or one region takes everything.
 
 A ranged table is decided by asking `place`. Two tuples of a side go to the same places if their codes are in the same
@@ -48,6 +48,7 @@ Matrix = npt.NDArray[np.float32]
 
 def check(table: RoutingTable) -> RoutingTable:
     """Returns the table itself, or raises a TableError that says which results it would lose or repeat."""
+    _check_follows(table)
     for topology in {region.topology for region in table.regions}:
         _check_units(table, topology)
     if any(isinstance(region.takes, Ranges) for region in table.regions):
@@ -63,6 +64,15 @@ def check(table: RoutingTable) -> RoutingTable:
             "use a strategy for such conditions, or one region for everything"
         )
     return table
+
+
+def _check_follows(table: RoutingTable) -> None:
+    if table.follows is None:
+        return
+    of = table.follows.of
+    taken = [before for before in of if before >= 0]
+    if len(of) != table.instances or len(set(taken)) < len(taken):
+        raise TableError(f"each of {table.instances} instances goes on with the state of another one, not {list(of)}")
 
 
 def _check_selectors(table: RoutingTable) -> None:

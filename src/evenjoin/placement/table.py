@@ -67,6 +67,15 @@ class Region:
     topology: Topology
 
 
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """Whose state the instances of a table take over when it follows the table of this name: instance i goes on with
+    all that instance `of[i]` stored; -1: it begins with nothing. An old instance that nobody follows is dissolved."""
+
+    table: str
+    of: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class RoutingTable:
     """Where tuples live.
@@ -80,6 +89,8 @@ class RoutingTable:
     meeting     what that program needs to meet; the engine states it, as it states the reach
     meets       the pairs of groups that this program lets meet (None: all); stated by the engine too
     links       which codes may match by any index of two sides (links.py), where the table may have a cube; stated too
+    follows     how instances are renumbered when this table follows one certain table; None, and after any other
+                table: instance i goes on with what instance i stored
     """
 
     version: int
@@ -94,10 +105,13 @@ class RoutingTable:
     meeting: Meeting = "pairs"
     meets: Meets = None
     links: tuple[Link, ...] = ()
+    follows: Succession | None = None
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
         """The next version of the table, with these regions; this very object if they are the same."""
-        return self if regions == self.regions else replace(self, version=self.version + 1, regions=regions)
+        if regions == self.regions:
+            return self
+        return replace(self, version=self.version + 1, regions=regions, follows=None)
 
     def stating(self, other: RoutingTable) -> RoutingTable:
         """The same table with what the engine has stated on another one, of the same join and program."""
@@ -152,6 +166,7 @@ class RoutingTable:
             **({} if self.meets is None else {"meets": [list(pair) for pair in self.meets]}),
             **({"links": [link.to_json() for link in self.links]} if self.links else {}),
             **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
+            **({} if self.follows is None else {"follows": [self.follows.table, list(self.follows.of)]}),
             "regions": [
                 {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
             ],
@@ -164,12 +179,16 @@ class RoutingTable:
         return cls(
             data["version"], data["instances"], data["groups"], data["buckets"], regions, data["origin"], reach,
             data["layout"], data["program"], data["meeting"], meets_from_json(data),
-            tuple(map(Link.from_json, data.get("links", ()))),
+            tuple(map(Link.from_json, data.get("links", ()))), _follows(data),
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickled table carries its compiled arrays and its digest, so that tasks need not make them again."""
         return {**self.__dict__, "compiled": self.compiled, "digest": self.digest}
+
+
+def _follows(data: dict[str, Any]) -> Succession | None:
+    return Succession(data["follows"][0], tuple(data["follows"][1])) if "follows" in data else None
 
 
 def _takes_json(takes: Buckets | Keys | Ranges) -> dict[str, Any]:

@@ -98,8 +98,11 @@ def migrated(
     reason for the migration, whatever the last verdict said.
     """
     manifest = Manifest(work.runs)
+    for donor in donors:  # places of what goes are numbered as in the old table, of what comes as in the new one
+        manifest = manifest.changed(donor.gone, {})
+    manifest = manifest.renumbered({donor.instance: donor.heir for donor in donors})
     for donor in donors:
-        manifest = manifest.changed(donor.gone, donor.come)
+        manifest = manifest.changed({}, donor.come)
     event = Migration(
         work.batch,
         source=work.table.title,

@@ -9,7 +9,11 @@ The guards are the same for all planners. They judge only the units whose load a
 * gain: in some row of the strategy's load (a side, as a rule) the heaviest load among the touched units must sink by
   `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch.
   Where the number of instances changes, or there is a matrix of cells, another rule holds: the strategy's own imbalance
-  must sink, or the load of the fullest instance. A task that is too full is worse than too many tasks.
+  must sink by `min_gain`, or the load of the fullest instance. Both are forecasts, of the old table too: what one batch
+  happened to leave uneven is not a gain. A task that is too full is worse than too many tasks, so more tasks for it
+  need no other gain.
+* tasks saved: while no task is too full, Square, Dynamic and A-DSP may move up to WORTH times what a task stores for
+  each task that a plan saves. A plan that saves one task and moves everything is refused; if it saves many, it passes.
 * budget: no more than `budget` stored tuples may move at once. This is not judged when the buckets themselves change,
   as they do when a keyed table scales out or in. Then nearly everything moves, and that is what was asked for.
 
@@ -29,9 +33,15 @@ from evenjoin.events import Verdict
 from evenjoin.load.items import Change, Items, change, items_of
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
+from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
 from evenjoin.strategies.base import Stay, Strategy
+from evenjoin.strategies.sized import Sized
+
+WORTH = 2.0
+"""To dissolve a task is to move about what it stores. A plan may move this many times as much for each task that it
+saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +89,7 @@ def _refused(
     if guards.budget is not None and what.moves is not None and what.moves > guards.budget:
         return f"over budget: {what.moves:,} tuples would move, {guards.budget:,} may"
     if what.kind == "size":
-        was, will_be = strategy.imbalance(items, old), strategy.imbalance(items, new)
-        if will_be < was or (
-            what.moves is not None and np.nanmax(strategy.load(items, new)) < np.nanmax(strategy.load(items, old))
-        ):
-            return None
-        return f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
+        return _refused_size(strategy, items, old, new, guards, what)
     before, after = strategy.load(items, old), strategy.load(items, new)
     touched = ~((before == after) | (np.isnan(before) & np.isnan(after)))
     if not touched.any():
@@ -96,3 +101,29 @@ def _refused(
     if what.relieved < guards.min_work:
         return f"gain too small: instances are relieved of {what.relieved:,.0f} tuples and results a batch"
     return None
+
+
+def _refused_size(
+    strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, what: Change
+) -> str | None:
+    """The same for another number of instances, or a matrix of cells."""
+    full = isinstance(strategy, Sized) and strategy.is_overfull(items, old)
+    foreseen = replace(items, held=None)
+    was, will_be = (strategy.imbalance(foreseen, table) for table in (old, new))
+    if not (full and new.instances > old.instances) and not _sinks(was, will_be, guards):
+        loads = (
+            [strategy.load(foreseen, table) for table in (old, new)] if what.moves is not None else [np.zeros(1)] * 2
+        )
+        if not _sinks(float(np.nanmax(loads[0])), float(np.nanmax(loads[1])), guards):
+            return f"gain too small: the imbalance would go from {was:.2f} to {will_be:.2f}"
+    saved = old.instances - new.instances
+    if isinstance(strategy, Sized) and what.moves is not None and saved > 0 and not full:
+        task = float(stored_volume(old, items.alive).sum()) / old.instances
+        if what.moves > WORTH * task * saved:
+            return f"not worth it: {what.moves:,} tuples would move, and {saved} of {old.instances} tasks be saved"
+    return None
+
+
+def _sinks(before: float, after: float, guards: Guards) -> bool:
+    """Whether a value falls by at least `min_gain` of itself."""
+    return after < before and before - after >= guards.min_gain * before

@@ -31,7 +31,7 @@ from evenjoin.spec.window import Duration, TimeUnit
 from evenjoin.state.files import Folder, LocalFolder
 from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.base import Strategy, for_join, resolve, strategies
-from evenjoin.strategies.elastic import Scaling, elastic
+from evenjoin.strategies.elastic import Scaling, elastic, fixed
 
 DEFAULT_INSTANCES = 2
 MERGE_BUDGET = 1_000_000
@@ -241,8 +241,7 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
     chosen = for_join(resolve(strategy if strategy is not None else _default(spec)), spec)
-    if asked.scaling is not None:
-        chosen = elastic(chosen, asked.scaling)
+    chosen = fixed(chosen, instances) if asked.scaling is None else elastic(chosen, asked.scaling)
     most = asked.scaling.max_instances if asked.scaling is not None else instances
     tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
     if not all(suits(spec, table) for table in tables):

@@ -9,7 +9,7 @@ Not here: reading runs (segment.py), and which table placed them (the commit say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenjoin.state.segment import Run
@@ -52,6 +52,18 @@ class Manifest:
             runs[place] = (*kept, *come.get(place, ()))
         return Manifest({place: some for place, some in runs.items() if some})
 
+    def renumbered(self, heirs: Mapping[int, int]) -> Manifest:
+        """The same runs under the new numbers of their instances: `heirs[i]` is that of instance i. What is left of an
+        instance without one (-1) is gone. No file is touched; a mask goes on to mean the number it was made for."""
+        if all(heir == number for number, heir in heirs.items()):
+            return self
+        runs = {
+            (heir, store): tuple(_under(run, instance, heir) for run in some)
+            for (instance, store), some in self.runs.items()
+            if (heir := heirs.get(instance, -1)) >= 0
+        }
+        return Manifest(dict(sorted(runs.items())))
+
     def expired(self, horizons: tuple[int | None, ...], watermark: int | None) -> tuple[Manifest, int]:
         """The manifest without expired runs, and how many live tuples those had.
 
@@ -81,3 +93,10 @@ class Manifest:
             place = item["instance"], item["store"]
             runs[place] = (*runs.get(place, ()), Run.from_json(run))
         return cls(runs)
+
+
+def _under(run: Run, old: int, new: int) -> Run:
+    """A run whose instance gets a new number: its mask still speaks of the number that the instance had."""
+    if run.mask is None or old == new:
+        return run
+    return replace(run, masked_as=run.number_in_mask(old))

@@ -45,7 +45,7 @@ MOST_DIRTY = 1024
 IDLE_BATCHES = 8
 """For how many batches a process keeps the files of an instance open that it does not run."""
 OWNER = re.compile(r"-i\d+-")
-"""The part of a segment's name that says whose it is."""
+"""The part of a segment's name that says which instance it was written for."""
 T = TypeVar("T")
 
 
@@ -61,6 +61,7 @@ class Run:
     file_bytes, crc   size and CRC-32 of the whole file
     mask              the name of a table: only the tuples that it stores on this instance are alive, because the others
                       have migrated away. None: all are alive
+    masked_as         the number that this instance has in that table, if it was renumbered since; None: it has the same
     dirty             hashed codes that more than one key of the run share (instance/verify.py); None: there are more
                       than MOST_DIRTY, too many to travel in receipts and commits, and whoever reads the run finds them
     pairs             of a run of packs: how many members they have
@@ -79,6 +80,11 @@ class Run:
     mask: str | None = None
     dirty: tuple[int, ...] | None = ()
     pairs: int = 0
+    masked_as: int | None = None
+
+    def number_in_mask(self, instance: int) -> int:
+        """The number that the instance which holds this run has in the table of its mask."""
+        return instance if self.masked_as is None else self.masked_as
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -189,6 +195,7 @@ class Segments:
         self._folder = folder
         self._open: dict[str, dict[str, pa.ipc.RecordBatchFileReader]] = defaultdict(dict)
         self._known: dict[str, dict[tuple[str, int, str | None, str], tuple[str, Any]]] = defaultdict(dict)
+        self._adopted: dict[str, str] = {}
         self._ran: dict[str, int] = {}
         self._swept = -1
 
@@ -198,7 +205,7 @@ class Segments:
     def read(self, schema: PackSchema, run: Run) -> Packs: ...
     def read(self, schema: Schema, run: Run) -> Rows:
         """The tuples (or packs) of a run, which have the columns of the schema."""
-        files = self._open[_owner(run.file)]
+        files = self._open[self._owner(run.file)]
         reader = files.get(run.file)
         if reader is None:
             reader = files[run.file] = self._verified(run)
@@ -208,7 +215,7 @@ class Segments:
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
         """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew
         for another `version` (of what else it depends on, such as a table)."""
-        key, facts = (run.file, run.index, run.mask, what), self._known[_owner(run.file)]
+        key, facts = (run.file, run.index, run.mask, what), self._known[self._owner(run.file)]
         found = facts.get(key)
         if found is None or found[0] != version:
             found = facts[key] = version, find()
@@ -216,7 +223,11 @@ class Segments:
 
     def retain(self, named: set[str], owner: str, batch: int) -> None:
         """Close the files of an instance that the manifest no longer names, and all those of instances that were not
-        run here for long. `owner` is the part of a file's name that says whose it is."""
+        run here for long. `owner` is the part of a file's name that says who wrote it. An instance that was renumbered
+        has files of its old number: it adopts them."""
+        for name in named:
+            if self._owner(name) != owner:
+                self._adopt(name, owner)
         for name in [n for n in self._open[owner] if n not in named]:
             del self._open[owner][name]
         for key in [k for k in self._known[owner] if k[0] not in named]:
@@ -229,6 +240,22 @@ class Segments:
             if batch - self._ran.setdefault(other, batch) > IDLE_BATCHES:
                 for held in (self._open, self._known, self._ran):
                     held.pop(other, None)
+        opened = self.files
+        self._adopted = {name: by for name, by in self._adopted.items() if name in opened}
+
+    def _owner(self, name: str) -> str:
+        """Whose a file is: the part of its name that says who wrote it, or the one that adopted it."""
+        found = OWNER.search(name)
+        return self._adopted.get(name) or (found[0] if found else "")
+
+    def _adopt(self, name: str, owner: str) -> None:
+        """Let an open file, and what is known of its runs, belong to another owner from now on."""
+        opened, facts = self._open[self._owner(name)], self._known[self._owner(name)]
+        if name not in opened:
+            return
+        self._open[owner][name] = opened.pop(name)
+        self._known[owner].update({key: facts.pop(key) for key in [k for k in facts if k[0] == name]})
+        self._adopted[name] = owner
 
     @property
     def files(self) -> set[str]:
@@ -255,8 +282,3 @@ class Segments:
 
 def _intact(data: pa.Buffer, run: Run) -> bool:
     return bool(data.size == run.file_bytes and zlib.crc32(data) == run.crc)
-
-
-def _owner(name: str) -> str:
-    found = OWNER.search(name)
-    return found[0] if found else ""

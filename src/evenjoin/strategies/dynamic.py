@@ -6,7 +6,9 @@
 * When a task stores more than half of V, every task is split into four.
 
 Both keep most tuples where they are: lines are halved in place, and neighbours merge. Not here: a way back to fewer
-tasks, since the paper names none. `high`, `low` and `fill` are not used.
+tasks, since the paper names none. `high`, `low` and `fill` are not used. A number of instances that the user fixes must
+be a power of two; then only lines are doubled and halved. Limits of an automatic number are kept in fours: the scheme
+stays below `most`, and quadruples until it has `least`.
 
     2 x 2 over 0 1 / 2 3     R doubles: 4 x 1 over 0 / 1 / 2 / 3     too full: 4 x 4 over 0 4 1 5 / 6 7 8 9 / ...
 """
@@ -17,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evenjoin.errors import SpecError
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
@@ -30,6 +33,14 @@ from evenjoin.strategies.sized import Sized, one_grid, volumes
 class Dynamic(Sized):
     """One grid of 2^a x 2^b tasks."""
 
+    def fixed(self, instances: int) -> Dynamic:
+        if instances & (instances - 1):
+            power = 2 ** (instances.bit_length() - 1)
+            raise SpecError(
+                f"dynamic needs a power of two of instances, not {instances}: use instances={power} or {2 * power}"
+            )
+        return Sized.fixed(self, instances)
+
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         """One grid over the largest power of two of instances that there are, as square as that allows."""
         Sized.initial(self, 1, sides, layout)
@@ -38,25 +49,30 @@ class Dynamic(Sized):
         return one_grid(Grid(rows, columns, tuple(range(rows * columns))), self.origin, layout)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """Fullest task over half of V, or the fuller line over twice the other, whichever is more."""
-        points, grid = items.alive, table.regions[0].topology
+        """Fullest task over half of V, or the fuller line over twice the other, whichever is more. Tasks that cannot be
+        split any more may be as full as they are."""
+        points, grid = self.points(items), table.regions[0].topology
         if not points or not isinstance(grid, Grid):
             return 0.0
         rows, columns = volumes(points)
         row, column = rows / grid.rows, columns / grid.columns
         uneven = [row / (2 * column)] if column and grid.columns > 1 else []
         uneven += [column / (2 * row)] if row and grid.rows > 1 else []
-        return max((row + column) / (self.task_capacity / 2), *uneven, self.too_few(table))
+        can_grow = 4 * len(grid.cells) <= self.most
+        full = float(self.load(items, table).max()) / (self.task_capacity / 2) if can_grow else 0.0
+        return max(full, *uneven, self.too_few(table))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        points, grid = items.alive, table.regions[0].topology
+        points, grid = self.points(items), table.regions[0].topology
         if not points or not isinstance(grid, Grid):
             return None
-        made = reshaped(grid, *volumes(points), self.task_capacity, self.most, self.least)
+        load = self.load(items, table)[0]
+        excess = float(load.max() / load.mean()) if load.any() else 1.0  # the fullest task, not the mean, is judged
+        made = reshaped(grid, *volumes(points), self.task_capacity / excess, self.most, self.least)
         if made == grid:
             return table
         region = replace(table.regions[0], topology=made)
-        return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,))
+        return replace(table, version=table.version + 1, instances=len(made.cells), regions=(region,), follows=None)
 
 
 def reshaped(grid: Grid, rows: float, columns: float, capacity: float, most: int, least: int = 1) -> Grid:

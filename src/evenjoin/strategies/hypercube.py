@@ -39,7 +39,7 @@ from evenjoin.placement.pieces import overlap, stored_volume
 from evenjoin.placement.ranges import Reach
 from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.spec import JoinSpec
-from evenjoin.strategies.adsp.mapping import mapped
+from evenjoin.strategies.adsp.mapping import mapped, numbered
 from evenjoin.strategies.base import register, require
 
 BLIND = 1.2
@@ -114,7 +114,7 @@ class Hypercube:
             return None
         cells = prod(dim.size for dim in dims)
         draft = _with_cube(table, Cube(dims, tuple(range(cells))))
-        instance = mapped(overlap(table, draft, items.alive, items.further))
+        instance = numbered(mapped(overlap(table, draft, items.alive, items.further)))
         return _with_cube(table, Cube(dims, tuple(instance[:cells])))
 
 

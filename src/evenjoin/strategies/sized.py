@@ -1,25 +1,30 @@
 """What Square, Dynamic and A-DSP have in common: tasks of capacity V, and more or fewer of them as volumes change.
 
-Their load is the tuples a task stores (copies count), their imbalance how far that is outside what is allowed:
+Their load is what a task stores (copies count), their imbalance how far that is outside what is allowed:
 
     over capacity   fullest task / (high * V)           above 1: the scheme is too small
     under use       low * V / mean of all tasks         above 1: it is too large (a single task is never too large)
 
-with high = 80 % and low = 50 % as in A-DSP's Sec. 5.4. A plan fills tasks up to `fill` of V. The paper makes schemes
-for V itself, but a scheme that leaves a task above 80 % calls for another one at once. So the default of `fill` is
-halfway between low and high.
+with high = 80 % and low = 50 % as in A-DSP's Sec. 5.4. V is in stored tuples, or in bytes of them (`unit`; eq. 1 has a
+size for the tuples of each stream). A plan fills tasks up to `fill` of V. The paper makes schemes for V itself, but a
+scheme that leaves a task above 80 % calls for another one at once. So the default of `fill` is halfway between low and
+high.
 
-Plans keep the number of tasks between `least` and `most`; the initial table has as many as were asked for.
-Volumes come from the report's samples (load/samples.py), or, while one grid has everything, from what it stores.
-Not here: how a scheme is made for a capacity (square.py, dynamic.py, adsp/).
+Of the table that the batch ran under the loads are the exact stored counts. Of any other table they are a forecast: the
+report's samples (load/samples.py), scaled such that for the present table they add up to the exact counts.
+
+The number of tasks is between `least` and `most`, in the initial table and in every plan. Where both are the same
+number (`instances=8`), V decides nothing: a plan is called for if the fullest task stores more than EVEN times what it
+would have to, had the best known scheme of so many tasks been used.
+Not here: how a scheme is made for a capacity (square.py, dynamic.py, adsp/), or for a number of tasks (adsp/exact.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import isqrt
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from math import isqrt, sqrt
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -31,24 +36,31 @@ from evenjoin.placement.topology import Grid
 from evenjoin.strategies.base import require
 
 EVEN = 1.25
-"""When there are already `most` tasks, a plan is called for only if the fullest task is above this many times the
-mean."""
-HALVINGS = 6
-"""Steps of the binary search for a capacity. Each step makes a scheme."""
+"""When no more tasks can be had, a plan is called for only if the fullest task is above this many times what it has to
+store."""
+CHANCE = 3.0
+"""Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
+CLOSE = 0.04
+"""How close, as a part of itself, the binary search for a capacity comes. Each step makes a scheme."""
+LIMITS = (1, 256)
+"""`least` and `most` of a strategy to which the user has given neither."""
 T = TypeVar("T")
+S = TypeVar("S", bound="Sized")
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """`task_capacity` is V, in stored tuples. `most` is the largest number of tasks; if they do not suffice, all
-    exceed V evenly. `least` is the smallest number; if they are too many, all are evenly filled to less than V."""
+    """`task_capacity` is V, in stored tuples or bytes of them (`unit`). `most` is the largest number of tasks; if they
+    do not suffice, all exceed V evenly. `least` is the smallest number; if they are too many, all are evenly filled to
+    less than V."""
 
     task_capacity: float = 1_000_000
     high: float = 0.8
     low: float = 0.5
     fill: float = 0.65
-    most: int = 256
-    least: int = 1
+    most: int = LIMITS[1]
+    least: int = LIMITS[0]
+    unit: Literal["tuples", "bytes"] = "tuples"
 
     def __post_init__(self) -> None:
         wanted = {
@@ -58,6 +70,7 @@ class Sized:
             "fill": ("above 0 and at most high", 0 < self.fill <= self.high),
             "least": ("a whole number of at least 1", type(self.least) is int and self.least >= 1),
             "most": ("a whole number of at least `least`", type(self.most) is int and self.most >= self.least),
+            "unit": ("'tuples' or 'bytes'", self.unit in ("tuples", "bytes")),
         }
         require(self, wanted)
 
@@ -78,6 +91,20 @@ class Sized:
         """Above 0, so that stored tuples are counted. The heavy keys themselves are only for the user to see."""
         return 32
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is one number of tasks only."""
+        return self.least == self.most
+
+    def limited(self: S, least: int, most: int) -> S:
+        """The same strategy with these limits of its tasks."""
+        return replace(self, least=least, most=most)
+
+    def fixed(self: S, instances: int) -> S:
+        """The same strategy for a number of instances that the user fixed. Limits that were given to the strategy
+        itself count more: then the number is only where it starts."""
+        return self if (self.least, self.most) != LIMITS else self.limited(instances, instances)
+
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         """One grid, as square as the number of instances allows. Every cell has both sides, whatever the layout
         says."""
@@ -86,21 +113,47 @@ class Sized:
         rows = next(r for r in range(isqrt(instances), 0, -1) if instances % r == 0)
         return one_grid(Grid(rows, instances // rows, tuple(range(instances))), self.origin, layout)
 
+    def points(self, items: Items) -> Points:
+        """The points that stand for the tuples alive, weighed in the unit of V."""
+        return tuple(
+            (codes, weights * size) for (codes, weights), size in zip(items.alive, self._sizes(items), strict=True)
+        )
+
     def load(self, items: Items, table: RoutingTable) -> F64:
+        held = items.held_under(table)
+        if held is not None:
+            exact: F64 = (held * np.array(self._sizes(items))[:, None]).sum(axis=0, keepdims=True)
+            return exact
         if not items.alive:
             return np.zeros((1, table.instances))
-        total: F64 = stored_volume(table, items.alive).sum(axis=0, keepdims=True)
+        total: F64 = stored_volume(table, self.points(items)).sum(axis=0, keepdims=True)
         return total
+
+    def _sizes(self, items: Items) -> tuple[float, ...]:
+        return items.sizes if self.unit == "bytes" and items.sizes else (1.0, 1.0)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
         load = self.load(items, table)[0]
         if not load.any():
             return 0.0
+        needed = self.needed(items, table, load)
+        if self.is_fixed:
+            wasted = EVEN if self.may_shrink(table) else 0.0
+            return max(needed / EVEN, wasted, self.too_few(table))
         over = float(load.max()) / (self.high * self.task_capacity)
         if table.instances >= self.most:  # no more tasks can be had: they can only be made even
-            over = min(over, float(load.max() / load.mean()) / EVEN)
+            over = min(over, needed / EVEN)
         under = self.low * self.task_capacity / float(load.mean()) if self.may_shrink(table) else 0.0
         return max(over, under, self.too_few(table))
+
+    def needed(self, items: Items, table: RoutingTable, load: F64) -> float:
+        """What the fullest task stores, over what it would have to store in the best known scheme of so many tasks.
+
+        A task that should store n tuples stores sqrt(n) more or less by chance; of CHANCE times that nothing follows.
+        """
+        fullest = float(load.max())
+        chance = CHANCE * sqrt(fullest * max(self._sizes(items)))
+        return max(fullest - chance, 0.0) / float(load.mean())
 
     def too_few(self, table: RoutingTable) -> float:
         """Above 1 if there are fewer tasks than `least`, else 0."""
@@ -110,23 +163,30 @@ class Sized:
         """Whether tasks that are too empty call for a plan."""
         return table.instances > self.least
 
+    def is_overfull(self, items: Items, table: RoutingTable) -> bool:
+        """Whether a task stores more than is allowed."""
+        return float(self.load(items, table).max(initial=0.0)) > self.high * self.task_capacity
+
     def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points) -> T:
         """What `offer` makes for tasks of capacity `fill` * V.
 
         If that takes more than `most` tasks or fewer than `least`, it is made for the smallest capacity that takes no
-        more than that bound, so that tasks are as even as can be. `offer` returns (number of tasks, what it made); the
-        number falls as the capacity grows.
+        more than that bound, so that tasks are as even as can be. It may still take fewer than `least`: whoever asks
+        fills it up (adsp/exact.py). `offer` returns (number of tasks, what it made); the number falls as the capacity
+        grows.
         """
         wanted = self.fill * self.task_capacity
         tasks, made = offer(wanted)
-        if self.least <= tasks <= self.most:
+        if self.least <= tasks <= self.most or not sum(volumes(points)):
             return made
         bound = min(max(tasks, self.least), self.most)
-        low, high = (0.0, min(wanted, sum(volumes(points)))) if tasks < bound else (wanted, 2 * wanted)
+        even = sum(volumes(points)) / bound  # no scheme of so many tasks does with less
+        low = even if tasks < bound else max(wanted, even)
+        high = 2 * low
         while (found := offer(high))[0] > bound:
             low, high = high, 2 * high
         made = found[1]
-        for _ in range(HALVINGS):
+        while high - low > CLOSE * low:
             middle = (low + high) / 2
             tasks, offered = offer(middle)
             if tasks > bound:

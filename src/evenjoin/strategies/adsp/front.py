@@ -67,12 +67,14 @@ class Room:
     tasks: int
 
 
-def front_of(report: LoadReport, points: Points, reach: Reach) -> Front | None:
-    """The front of a batch; None if its codes are no larger than those before, or the reach has no ends."""
+def front_of(report: LoadReport, points: Points, alive: Points, reach: Reach) -> Front | None:
+    """The front of a batch; None if its codes are no larger than those before, or the reach has no ends. `points` are
+    weighed in the unit of V, `alive` in tuples."""
     if len(report.rise) != 2 or min(report.rise) <= 0 or reach.low is None or reach.high is None:
         return None
     rise = sum(report.rise) / 2
-    arrived = sum(intake.seen - intake.late for intake in report.intake)
+    size = [sum(float(weights.sum()) for _, weights in some) for some in (points, alive)]
+    arrived = sum(intake.seen - intake.late for intake in report.intake) * size[0] / size[1]
     ends = [(int(codes.min()), int(codes.max())) for codes, _ in points if len(codes)]
     bottom, top = min(low for low, _ in ends), max(high for _, high in ends)
     return Front(top, rise, arrived / rise, top - bottom + rise if report.expired else inf)
@@ -108,7 +110,9 @@ def extended(table: RoutingTable, points: Points, front: Front, room: Room) -> R
     regions[0] = _endless(regions[0])
     used = 1 + max(instance for region in regions for instance in _instances(region))
     everyone = max(used, table.instances)
-    return replace(table, version=table.version + 1, instances=everyone, buckets=0, regions=tuple(regions))
+    return replace(
+        table, version=table.version + 1, instances=everyone, buckets=0, regions=tuple(regions), follows=None
+    )
 
 
 def _cuts(begin: int, front: Front, reach: Reach, room: float) -> list[int]:

@@ -12,7 +12,10 @@ falling lambda (the volume that both store) and uses each task and cell once. Th
 total; a greedy matching has at least half of it. `fitted` puts both together for any number of areas. It aligns each
 new area to the old one with which it has most in common, compares that with even divisions, and takes what moves less.
 
-Instances are numbered from 0 without gaps, so a scheme with fewer tasks can keep only tasks below its size.
+Instances are numbered from 0 without gaps. Where tasks become fewer, any of the old ones may be kept. Those whose
+number is too large get one that is free, and the table says so (`RoutingTable.follows`): a new number in the manifest
+copies nothing. From 4 x 4 to 4 x 3 with 100 tuples a side only the tuples of the column that goes are copied, 25 to
+each of the four rows.
 Not here: which areas and schemes there are (areas.py, cells.py), and the migration, which is `diff` of the tables.
 """
 
@@ -26,7 +29,7 @@ import numpy as np
 from evenjoin.load.items import F64
 from evenjoin.placement.pieces import Points, moved_volume, overlap
 from evenjoin.placement.ranges import Interval, Ranges
-from evenjoin.placement.table import Buckets, Region, RoutingTable
+from evenjoin.placement.table import Buckets, Region, RoutingTable, Succession
 from evenjoin.placement.topology import WHOLE, Division, Grid
 from evenjoin.strategies.adsp.cells import Scheme
 
@@ -48,7 +51,7 @@ def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingT
     offers = []
     for divisions in ([_even(area) for area in areas], [_aligned_to(old, area, points) for area in areas]):
         made = _table(old, areas, divisions)
-        made = _renumbered(made, mapped(overlap(old, made, points)))
+        made = _numbered(old, made, mapped(overlap(old, made, points)))
         if made.regions == old.regions:
             return old
         offers.append((moved_volume(old, made, points), made))
@@ -56,18 +59,24 @@ def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingT
 
 
 def mapped(lam: F64) -> list[int]:
-    """Alg. 4: the instance for each new cell. `lam` [old instances, new cells] is lambda. Cells that have nothing in
-    common with an old instance get the numbers that are left."""
+    """Alg. 4: the old instance that each new cell goes on from; -1: it has nothing in common with one that is left.
+    `lam` [old instances, new cells] is lambda."""
     old, new = lam.shape
-    kept = lam[: min(old, new)]
-    instance = np.full(new, -1)
-    free = np.ones(new, bool)
-    order = np.argsort(-kept, axis=None, kind="stable")
-    for one, other in zip(*np.unravel_index(order, kept.shape), strict=True):
-        if kept[one, other] > 0 and free[one] and instance[other] < 0:
-            instance[other], free[one] = one, False
-    instance[instance < 0] = np.flatnonzero(free)
-    return [int(i) for i in instance]
+    before, free = np.full(new, -1), np.ones(old, bool)
+    order = np.argsort(-lam, axis=None, kind="stable")
+    order = order[: np.count_nonzero(lam > 0)]
+    for one, other in zip(*np.unravel_index(order, lam.shape), strict=True):
+        if free[one] and before[other] < 0:
+            before[other], free[one] = one, False
+    return [int(i) for i in before]
+
+
+def numbered(before: Sequence[int]) -> list[int]:
+    """The instance for each new cell that goes on from the old instance `before[cell]`: the same number, if there are
+    as many new ones, else a number that is free."""
+    instance = [number if number < len(before) else -1 for number in before]
+    free = iter(sorted(set(range(len(before))) - set(instance)))
+    return [number if number >= 0 else next(free) for number in instance]
 
 
 def aligned(old: Division, shares: Sequence[float]) -> Division:
@@ -169,7 +178,17 @@ def _table(
         regions.append(Region(area.takes or Buckets((0,)), area.scheme.grid(first, cuts)))
         first += area.scheme.tasks
     buckets = 1 if areas[0].takes is None else 0
-    return replace(old, version=old.version + 1, instances=first, buckets=buckets, regions=tuple(regions))
+    return replace(old, version=old.version + 1, instances=first, buckets=buckets, regions=tuple(regions), follows=None)
+
+
+def _numbered(old: RoutingTable, table: RoutingTable, before: Sequence[int]) -> RoutingTable:
+    """The table with its cells numbered such that each goes on from the old instance `before[cell]`."""
+    instance = numbered(before)
+    made = _renumbered(table, instance)
+    if all(number < len(before) for number in before):
+        return made
+    of = sorted(zip(instance, before, strict=True))
+    return replace(made, follows=Succession(old.name, tuple(number for _, number in of)))
 
 
 def _renumbered(table: RoutingTable, instance: Sequence[int]) -> RoutingTable:

@@ -1,13 +1,19 @@
 """The migration plan of A-DSP (Sec. 4.3, eq. 15-17, Alg. 5), as a value: who copies what to whom, and drops what.
 
-    n_kl = s_kl - h_kl      what the new task lacks (15), copied piece by piece from the old scheme's first row (column)
+    n_kl = s_kl - h_kl      what the new task lacks (15), copied piece by piece from an old task that stored it (16)
     d_kl = h_kl - s_kl      what it no longer needs (17)
+
+where h_kl is what the old task stored whose state the new one goes on with. Targets of copies are numbered as in the
+new table; sources, and who discards, as in the old one. The paper copies from the first row (column) of the old scheme.
+Any task of a row has the same tuples of it; here the source is the lowest number, as in the engine.
 
 A piece is a range of codes (all of them, in one grid) and a range [begin, end) of `u`, in parts of 2^32. Steps 1 and 3
 of Alg. 5, about irregular lines, need no case here: a varietal grid says where its adjustive line stores.
 
-This is a reference: the engine does not use it. It moves what `diff` of the tables says, tuple by tuple, and those are
-the same moves. Only for tables of one region or of areas; others raise a TableError.
+This is a reference: the engine does not use it. It moves what `diff` of the tables says, tuple by tuple. Those are the
+same moves: a tuple alive is sent by an instance to another one exactly if a copy of its piece says so (tested against
+instance/migrate.py). What the engine does not do is discard at once: a run that loses little is masked.
+Only for tables of one region or of areas; others raise a TableError.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from evenjoin.errors import TableError
+from evenjoin.placement.diff import heirs
 from evenjoin.placement.pieces import Points, pieces
 from evenjoin.placement.place import At, place
 from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Interval
@@ -28,7 +35,7 @@ from evenjoin.placement.topology import WHOLE, Role
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Instance `target` drops a piece of a side, of `volume` tuples."""
+    """Instance `target` of the old table drops a piece of a side, of `volume` tuples."""
 
     side: int
     target: int
@@ -40,7 +47,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Copy(Discard):
-    """Instance `target` gets a piece of a side from instance `source`."""
+    """Instance `target` of the new table gets a piece of a side from instance `source` of the old one."""
 
     source: int
 
@@ -60,11 +67,17 @@ def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> Migr
     """Alg. 5, for the tuples alive that `points` stand for. O(pieces * targets)."""
     copies: list[Copy] = []
     discards: list[Discard] = []
+    heir = heirs(old, new).tolist()
     for side in range(old.groups):
         for codes, begin, end, volume, before, after in _pieces(old, new, side, points):
             where = codes, begin, end, volume
-            copies += [Copy(side, target, *where, before[0]) for target in after if target not in before]
-            discards += [Discard(side, target, *where) for target in before if target not in after]
+            if after and not before:
+                raise TableError(
+                    f"codes {codes.first} to {codes.last} of side {side} were stored nowhere: nobody has them"
+                )
+            kept = {heir[instance] for instance in before}
+            copies += [Copy(side, target, *where, min(before)) for target in after if target not in kept]
+            discards += [Discard(side, target, *where) for target in before if heir[target] not in after]
     return MigrationPlan(_joined(copies), _joined(discards))
 
 

@@ -14,28 +14,29 @@ Not here: when a plan is called for, and the limits of the number of tasks (../s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 import numpy as np
 
 from evenjoin.load.adsp import Matrix, matrix_of
-from evenjoin.load.items import Items
+from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import SAMPLE_POINTS, Grain
-from evenjoin.placement.pieces import Points, moved_volume
+from evenjoin.placement.pieces import Points, moved_volume, stored_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
-from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.table import RoutingTable, Succession
 from evenjoin.strategies.adsp.areas import Plan as Scheme
 from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
+from evenjoin.strategies.adsp.exact import filled, fullest, varietal
 from evenjoin.strategies.adsp.front import Room, extended, front_of, in_rows
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.adsp.slabs import slabs
 from evenjoin.strategies.base import Plan, Stay, register, require
-from evenjoin.strategies.sized import Sized, volumes
+from evenjoin.strategies.sized import EVEN, Sized, volumes
 
 POINTS = 16
 """Points of each side for a task."""
@@ -63,35 +64,62 @@ class Adsp(Sized):
     @property
     def grain(self) -> Grain:
         """At least POINTS points of each side for every task, if tasks are as full as planned and have as much of one
-        side as of the other."""
-        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=self.fill * self.task_capacity / (2 * POINTS))
+        side as of the other. Where V is in bytes, or decides nothing, there are as many as `most` tasks need."""
+        known = self.unit == "tuples" and not self.is_fixed
+        wanted = self.fill * self.task_capacity / (2 * POINTS) if known else 1.0
+        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=wanted)
 
     def may_shrink(self, table: RoutingTable) -> bool:
         """Even at the minimum size a plan may help: one grid stores copies that areas would avoid."""
         grid = table.instances > 1 and not table.ranged and table.reach != EVERYTHING
         return grid or Sized.may_shrink(self, table)
 
+    def needed(self, items: Items, table: RoutingTable, load: F64) -> float:
+        """One grid is compared with the best grid of so many tasks, both as forecasts; areas with tasks that all store
+        the same."""
+        if table.ranged or not items.alive:
+            return Sized.needed(self, items, table, load)
+        points = self.points(items)
+        best = fullest(varietal(table.instances, *volumes(points)), *volumes(points))
+        return float(stored_volume(table, points).sum(axis=0).max()) / best
+
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
-        points = items.alive
+        points = self.points(items)
         if not points:
             return None
-        front = front_of(report, points, table.reach)
+        front = front_of(report, points, items.alive, table.reach)
         if front is None:
             return self._areas(points, table, "any")
-        load, room = self.load(items, table)[0], Room(self.fill * self.task_capacity, self.task_capacity, self.most)
-        full = load > self.high * self.task_capacity
+        load = self.load(items, table)[0]
+        room, bound = self._room(load)
+        full = load > bound
         if table.ranged and not full.any() and load.sum() > table.instances * room.wanted / RESERVE:
             return Stay("codes grow: the tasks that are empty yet are for the codes to come")
-        if not (table.ranged and in_rows(table)) or full.sum() > 1 or table.instances >= self.most:
-            table = self._areas(points, table, "rows")
-        return extended(table, points, front, room)
+        if table.ranged and in_rows(table) and full.sum() <= 1 and table.instances < self.most:
+            return extended(table, points, front, room)
+        seen = self._areas(points, table, "rows")
+        made = extended(seen, points, front, room)
+        new = (-1,) * (made.instances - seen.instances)
+        follows = (
+            None if seen.follows is None or seen is table else Succession(seen.follows.table, (*seen.follows.of, *new))
+        )
+        return table if made is table else replace(made, version=table.version + 1, follows=follows)
+
+    def _room(self, load: F64) -> tuple[Room, float]:
+        """What tasks are to hold where codes grow, and above what they are too full. Where the number of tasks is
+        fixed, they hold what there is, evenly."""
+        if self.is_fixed:
+            return Room(float(load.mean()), inf, self.most), EVEN * float(load.mean())
+        return Room(self.fill * self.task_capacity, self.task_capacity, self.most), self.high * self.task_capacity
 
     def _areas(self, points: Points, table: RoutingTable, cut: Cut) -> RoutingTable:
         """The table for the codes seen."""
         search = _Search(table, points, cut, self.lines, self.fill * self.task_capacity)
         offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
-        tables = [fitted(table, offer, points) for offer in offers if _tasks(offer) <= NEARLY * fewest]
+        few = min(NEARLY * fewest, max(self.most, fewest))
+        some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) <= few]
+        tables = [fitted(table, offer, points) for offer in some]
         return min(tables, key=lambda made: moved_volume(table, made, points))
 
 
