@@ -82,8 +82,8 @@ def test_growing_codes_rebalance_seldom(rows, window, disorder, rebalances):
 
 
 def test_an_expired_task_is_used_again():
-    """Tasks 0 and 1 have the codes up to 999 and from 1000 on, 25 tuples each, and 2,000 codes stay alive. When codes up
-    to 2,999 have come, task 0 is empty: with room for 50 in a task two are enough for ever, and nothing moves."""
+    """Tasks 0 and 1 have the codes up to 999 and from 1000 on, 25 tuples each, and 2,000 codes stay alive. When codes
+    up to 2,999 have come, task 0 is empty: with room for 50 in a task two are enough for ever, and nothing moves."""
     regions = tuple(
         Region(Ranges(rows, BAND.columns_of(rows)), Grid(1, 1, (n,)))
         for n, rows in enumerate((Interval(None, 1000), Interval(1000, None)))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from evenjoin.load.adsp import matrix_of, square_tasks
 from evenjoin.load.items import Items
+from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import Picked
 from evenjoin.placement import Grid, Reach, Region, RoutingTable, check
 from evenjoin.placement.pieces import stored_volume
@@ -26,6 +27,7 @@ from evenjoin.strategies.adsp.planner import schemes_for
 from evenjoin.strategies.adsp.slabs import slabs
 
 BAND = Reach(-2, 2)
+NOTHING = LoadReport(0, (), (), (), ())
 
 
 def points_of(*sides):
@@ -126,7 +128,7 @@ def planned(tasks, seed, rows=100_000):
         points.append((np.array([code for code, _ in sample]), np.array([weight for _, weight in sample])))
     table = replace(strategy.initial(1, 2, "shared"), reach=BAND)
     started = time.process_time()
-    made = check(strategy.plan(None, alive(tuple(points)), table))
+    made = check(strategy.plan(NOTHING, alive(tuple(points)), table))
     taken = time.process_time() - started
     fullest = stored_volume(made, counted(codes)).sum(axis=0).max()
     capacity = strategy.task_capacity
@@ -174,5 +176,5 @@ def test_floats_and_sums_get_areas_as_integers_do(condition):
     reach, codes = reach_and_codes(condition, {"k": keys, "m": keys * 0, "x": keys * 1.0, "y": keys.astype(np.float32)})
     strategy = Adsp(task_capacity=20_000 / 23, fill=1.0, high=1.0)
     table = replace(strategy.initial(1, 2, "shared"), reach=reach)
-    made = check(strategy.plan(None, alive(counted(codes)), table))
+    made = check(strategy.plan(NOTHING, alive(counted(codes)), table))
     assert 23 <= made.instances <= 25
