@@ -18,7 +18,18 @@ from rich.console import Console
 import evenjoin
 from evenjoin.bench import compare as module
 from evenjoin.bench.catalog import workload
-from evenjoin.bench.compare import NATIVE, Comparison, Plan, Run, Trace, compare, job_of, read_trace
+from evenjoin.bench.compare import (
+    NATIVE,
+    Comparison,
+    Plan,
+    Run,
+    Trace,
+    compare,
+    job_of,
+    options_of,
+    read_trace,
+    suiting,
+)  # fmt: skip
 from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.compare_report import (
     COLUMNS,
@@ -225,6 +236,30 @@ def test_strategies_without_a_planner_run_with_counts(tmp_path: Path) -> None:
     assert jobs["hash"].options == JoinOptions(track=128)
     assert jobs["djb"].options == JoinOptions()
     assert plan.strategies == ("hash", "djb")
+
+
+def test_sized_runs_have_the_papers_thresholds_and_the_guards_asked_for(tmp_path: Path) -> None:
+    """80 % and 50 % of V, without a cool-down; ContRand starts with a task for each subgroup, and side if they are
+    apart. Without a capacity nothing is scaled."""
+    found = workload("ratio", Size(10, 2))
+    plan = Plan(found, ("adsp", "contrand(groups=6)"), 8, tmp_path)
+    options = options_of(plan, "adsp")
+    assert options.scaling is not None
+    assert (options.scaling.scale_in, options.scaling.scale_out, options.scaling.fill) == (0.5, 0.8, 0.65)
+    assert (options.guards.cooldown, options.scaling.min_instances) == (0, 1)
+    starts = [options_of(replace(plan, layout=layout), "contrand(groups=6)").scaling for layout in ("shared", "split")]
+    assert [scaling.min_instances for scaling in starts if scaling] == [6, 12]
+    guards = evenjoin.Guards(budget=9)
+    assert options_of(replace(plan, guards=guards), "adsp").guards is guards
+    fixed = options_of(replace(plan, workload=replace(found, capacity=None)), "adsp")
+    assert (fixed.scaling, fixed.guards) == (None, evenjoin.Guards())
+
+
+def test_contrand_is_left_out_where_keys_differ() -> None:
+    """A band needs pairs of different keys, which ContRand does not bring together."""
+    names = ("adsp", "contrand(groups=6)")
+    assert suiting(names, workload("ratio", Size(10, 2))) == ["adsp"]
+    assert suiting(names, replace(workload("G11", Size(10, 2)), capacity=30)) == ["adsp", "contrand(groups=6)"]
 
 
 def joined(folder: Path, strategy: str, **settings: Any) -> None:

@@ -14,6 +14,7 @@ from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import Outcome
 from evenjoin.cli import compare as verb
 from evenjoin.cli.app import evenjoin as command
+from evenjoin.runtime.settings import Guards
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ from evenjoin.cli.app import evenjoin as command
         (["G22", "--strategies", "fastjoin(theta=0.5)"], "a number above 1"),
         (["G22", "--strategies", "contrand(groups=9)"], "groups"),
         (["G22", "--instances", "1"], "1"),
+        (["ratio", "--fixed", "--instances", "6", "--strategies", "dynamic"], "use instances=4 or 8"),
         (["G22", "--batches", "0"], "0"),
         (["G22", "--rows", "0"], "0"),
         ([], "WORKLOAD"),
@@ -82,15 +84,28 @@ def test_options_reach_the_plan_and_counts_that_differ_are_exit_code_1(
         "--spark-native",
     ]
     arguments += ["--instances", "4", "--batches", "9", "--rows", "50", "--drift-every", "3", "--seed", "5"]
+    arguments += ["--cooldown", "3", "--budget", "500", "--layout", "split"]
     result = CliRunner().invoke(command, [*arguments, "--repeat", "2", "--out", str(tmp_path)])
     assert result.exit_code == code, result.output
     assert seen[0].systems == ("hash", "fastjoin(theta=1.8,selector=safit)", module.NATIVE)
     assert (seen[0].instances, seen[0].repeat, seen[0].workload.batches) == (4, 2, 9)
+    assert (seen[0].guards, seen[0].layout) == (Guards(cooldown=3, budget=500), "split")
     streams = seen[0].workload.streams
     assert streams.drift.every == 3  # type: ignore[union-attr]
     assert (streams.rows_per_batch, streams.seed) == (50, 5)  # type: ignore[union-attr]
     assert (tmp_path / "compare.html").exists()
     assert ("do not agree" in result.output) == bool(off)
+
+
+def test_fixed_sizes_are_for_workloads_with_a_capacity_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The usual strategies, on as many instances as asked for, and no capacity."""
+    seen: list[Plan] = []
+    monkeypatch.setattr(verb, "run", lambda plan, watch: seen.append(plan) or (_ for _ in ()).throw(KeyError))
+    CliRunner().invoke(
+        command, ["compare", "ratio", "--fixed", "--rows", "20", "--batches", "2", "--out", str(tmp_path)]
+    )
+    assert (seen[0].systems, seen[0].instances) == (("adsp", "square", "dynamic"), 8)
+    assert (seen[0].workload.capacity, seen[0].guards) == (None, None)
 
 
 @pytest.mark.slow

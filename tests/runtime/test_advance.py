@@ -151,8 +151,8 @@ def test_why_a_table_changed(asked, why, forecast):
     """The planner's verdict is the reason only if the user asks for what was asked for then."""
     last = replace(BEFORE, verdict=CALLED)
     donors = [
-        Migrated(0, {(0, 0): (run("a"),)}, {(1, 0): (run("e"),)}, 4, 32, 1.0),
-        Migrated(1, {}, {(0, 1): (run("f", 2),)}, 2, 16, 1.0),
+        Migrated(0, 0, {(0, 0): (run("a"),)}, {(1, 0): (run("e"),)}, 4, 32, 1.0),
+        Migrated(1, 1, {}, {(0, 1): (run("f", 2),)}, 2, 16, 1.0),
     ]
     work = work_of(SPEC, TABLE, BEFORE.manifest.runs, batch=1)
     manifest, event = migrated(last, work, replace(TABLE, version=1), donors, 7.5, asked)

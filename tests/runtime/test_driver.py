@@ -53,7 +53,7 @@ class Receipts:
 
     def migrate(self, work, new):
         self.calls.append(("migrate", work.table.title, new.title))
-        return [Migrated(i, {}, {}, 0, 0, 0.0) for i in range(work.table.instances)]
+        return [Migrated(i, i, {}, {}, 0, 0, 0.0) for i in range(work.table.instances)]
 
     def late(self, files, batch):
         self.calls.append(("late", tuple(files)))

@@ -11,14 +11,14 @@ import pytest
 import evenjoin
 from evenjoin.errors import TableError
 from evenjoin.load.intake import Intake
-from evenjoin.load.items import F64, Items, loads
+from evenjoin.load.items import F64, Items, change, items_of, loads
 from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import InstanceLoad, LoadReport
-from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
-from evenjoin.runtime.rebalance import decide
+from evenjoin.placement import Biclique, Buckets, Keys, Reach, Region, RoutingTable
+from evenjoin.runtime.rebalance import _refused, decide
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import MemoryFolder
-from evenjoin.strategies import Adsp
+from evenjoin.strategies import Adsp, Square
 from evenjoin.strategies.base import Static
 
 HOME = Region(Buckets((0,)), Biclique(((0,), (0,))))
@@ -110,6 +110,46 @@ def test_a_table_that_loses_results_stops_the_run():
     """A planner's mistake is an error, not a wrong answer."""
     with pytest.raises(TableError, match="lost"):
         verdict(Told(LOSSY))
+
+
+def shrinking(rows, columns, loads, guards=Guards(), rebalanced=None):  # noqa: B008
+    """What becomes of Square's plan for a 4 x 4 grid of V = 100 whose instances store these (rows, columns)."""
+    strategy = Square(task_capacity=100)
+    table = strategy.initial(16, 2, "shared")
+    report = replace(
+        REPORT,
+        instances=tuple(InstanceLoad(i, loads, (0, 0), (0, 0), 0, 0.0) for i in range(16)),
+        samples=(((1, rows),), ((2, columns),)), heavy=(), cells=(),
+    )  # fmt: skip
+    return decide(strategy, report, table, guards, rebalanced, lambda: 0.0)
+
+
+def test_matrix_plans_cool_down_and_have_a_budget():
+    """16 tasks with 40 tuples each become 9, as far as the guards let them."""
+    assert shrinking(80, 80, (20, 20)).table.instances == 9
+    assert shrinking(80, 80, (20, 20), rebalanced=9).verdict.sentence == "cooling down"
+    assert shrinking(80, 80, (20, 20), Guards(budget=50)).verdict.sentence.startswith("over budget")
+
+
+def test_tasks_saved_are_worth_so_many_tuples():
+    """A 3 x 3 grid that stores 40 a task and its 2 x 4 grid: one task saved, and most tuples move. That is refused
+    while no task is too full, since more than twice what a task stores would move."""
+    strategy = Adsp(task_capacity=100)
+    table = replace(strategy.initial(9, 2, "shared"), reach=Reach(0, 0))
+    codes = [(n, 10.0) for n in range(12)]
+    report = replace(
+        REPORT,
+        instances=tuple(InstanceLoad(i, (40, 0), (0, 0), (0, 0), 0, 0.0) for i in range(9)),
+        samples=(tuple(codes), ()), heavy=(), cells=(),
+    )  # fmt: skip
+    items = items_of(report, table)
+    one_less = strategy.initial(8, 2, "shared")
+    spread = replace(one_less, version=1, reach=Reach(0, 0))
+    what = change(items, table, spread)
+    assert what.moves > 2 * 40
+    assert _refused(strategy, items, table, spread, Guards(min_gain=0), what).startswith("not worth it")
+    crowded = replace(items, held=(table.name, items.held[1] * 3))
+    assert "worth" not in (_refused(strategy, crowded, table, spread, Guards(min_gain=0), what) or "")
 
 
 def test_a_matrix_of_cells_is_judged_by_its_planner():

@@ -246,7 +246,7 @@ def test_without_an_equality_a_range_drives() -> None:
          "o.id < t.taxi"),
         ("o.ts <= t.ts AND t.ts <= o.ts", {"event_time": "ts"}, "o.ts t.ts", "integer", None),
         ("o.price < t.cost AND o.id <= t.taxi", {}, "o.id t.taxi", "integer", "o.price < t.cost"),
-        ("o.id + o.unused <= t.taxi", {}, "capped t.taxi", "capped", "all"),
+        ("o.id + o.unused <= t.taxi", {}, "capped t.taxi", "integer", "all"),
         ("o.id <> t.taxi", {}, "", None, "all"),
         ("o.cell < t.cell", {}, "", None, "all"),
         ("t.cost - o.price > 1.5", {}, "", None, "all"),
@@ -274,26 +274,28 @@ def test_what_nan_does_decides_whether_a_float_range_drives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "kind", "bounds"),
+    ("on", "kind", "bounds", "reach"),
     [
-        ("abs(l.d - r.e) <= 0.01", "integer", (-10, 10)),
-        ("abs(l.d - r.e) <= CAST(0.01 AS DOUBLE)", "real", (-0.01, 0.01)),
-        ("l.x < r.x", "integer", (0, None)),
-        ("l.x + 1 < r.x", "real", (1, None)),
-        ("l.d < r.x", "real", (0, None)),
-        ("l.wide < r.d", "real", (0, None)),
+        ("abs(l.d - r.e) <= 0.01", "integer", (-10, 10), (-10, 10)),
+        ("abs(l.d - r.e) <= CAST(0.01 AS DOUBLE)", "real", (-0.01, 0.01), (-294, 294)),
+        ("r.x BETWEEN l.x + 4 AND l.x + 8", "real", (-2, 2), (-259, 259)),
+        ("l.x < r.x", "integer", (0, None), (0, None)),
+        ("l.x + 1 < r.x", "real", (1, None), (None, None)),
+        ("l.d < r.x", "real", (0, None), (None, None)),
+        ("l.wide < r.d", "real", (0, None), (None, None)),
     ],
 )
-def test_codes_of_decimals_add_and_codes_of_floats_compare(on: str, kind: str, bounds: Any) -> None:
-    """Decimals of up to 18 digits count units of the common scale; floats that are only compared are their codes.
-    Range bounds of such numbers do not say < or <=, so the condition is checked again."""
+def test_codes_of_decimals_add_and_codes_of_floats_compare(on: str, kind: str, bounds: Any, reach: Any) -> None:
+    """Decimals of up to 18 digits count units of the common scale; floats that are only compared are their codes; a
+    band of floats with two ends counts steps, and is shifted so that it is as wide to both sides. Range bounds of such
+    numbers do not say < or <=, so the condition is checked again."""
     schema = pa.schema(
         [("d", pa.decimal128(10, 2)), ("e", pa.decimal128(9, 3)), ("x", pa.float64()), ("wide", pa.decimal128(30, 2))]
     )
     found = build_spec({"l": schema, "r": schema}, on)
     assert found.edges[0].band is not None
     assert (found.edges[0].band.kind, (found.edges[0].band.low, found.edges[0].band.high)) == (kind, bounds)
-    assert found.reach == found.edges[0].band.reach == (bounds if kind == "integer" else (None, None))
+    assert found.reach == found.edges[0].band.reach == reach
     assert found.edges[0].residual is not None
 
 

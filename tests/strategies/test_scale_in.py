@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import evenjoin
+from evenjoin.commit.identity import recorded_log
 from evenjoin.errors import StateCorruptionError, TableError
 from evenjoin.instance.migrate import migrate_instance
 from evenjoin.placement import EVERYTHING, Buckets, Grid, Ranges, Reach, Region, RoutingTable, check
+from evenjoin.placement.diff import heirs
 from evenjoin.placement.pieces import moved_volume
 from evenjoin.placement.ranges import Interval
 from evenjoin.placement.table import Succession
@@ -78,8 +81,8 @@ def test_a_succession_counts_after_its_own_table_only():
     """After any other table instance i goes on with what instance i stored; so does the next version of the table."""
     old, other = one_grid(2, 2), one_grid(2, 2, version=7)
     new = replace(one_grid(1, 2, version=1), follows=Succession(old.name, (3, -1)))
-    assert new.heirs(old).tolist() == [-1, -1, -1, 0]
-    assert new.heirs(other).tolist() == [0, 1, -1, -1]
+    assert heirs(old, new).tolist() == [-1, -1, -1, 0]
+    assert heirs(other, new).tolist() == [0, 1, -1, -1]
     assert new.with_regions((replace(new.regions[0], topology=Grid(2, 1, (0, 1))),)).follows is None
     for wrong in ((3, 3), (3,)):
         with pytest.raises(TableError, match="goes on with the state"):
@@ -89,12 +92,14 @@ def test_a_succession_counts_after_its_own_table_only():
 def test_a_mask_keeps_its_number_however_often_its_instance_is_renumbered():
     """Instance 3 becomes 1, then 0; a run without a mask, or whose number stays, is the same run."""
     plain, masked = Run("f", 0, 9, 9, 0, 0, 0, 1, 1, 1), Run("g", 0, 9, 8, 0, 0, 0, 1, 1, 1, mask="4-x")
-    once = Manifest({(3, 0): (plain, masked), (0, 0): (masked,), (2, 1): (plain,)}).renumbered([0, -1, -1, 1])
+    once = Manifest({(3, 0): (plain, masked), (0, 0): (masked,), (2, 1): (plain,)}).renumbered(
+        {0: 0, 1: -1, 2: -1, 3: 1}
+    )
     assert once.runs == {(0, 0): (masked,), (1, 0): (plain, replace(masked, masked_as=3))}
-    twice = once.renumbered([-1, 0])
+    twice = once.renumbered({0: -1, 1: 0})
     assert twice.runs == {(0, 0): (plain, replace(masked, masked_as=3))}
     assert Run.from_json(twice.of(0, 0)[1].to_json()) == twice.of(0, 0)[1]
-    assert once.renumbered([0, 1]) is once
+    assert once.renumbered({0: 0, 1: 1}) is once
 
 
 def test_files_of_a_renumbered_instance_stay_open(tmp_path):
@@ -156,7 +161,7 @@ def test_scale_ins_in_a_row_lose_and_repeat_nothing(case):
     No instance is named that the table has not."""
     condition, tables = CASES[case]
     spec, some = build_spec(SCHEMAS, condition, select=SELECT), batches()
-    assert sum(new.follows is not None and max(new.heirs(old)) >= 0 for old, new in pairwise(tables)) >= 2
+    assert sum(new.follows is not None and max(heirs(old, new)) >= 0 for old, new in pairwise(tables)) >= 2
     with evenjoin.local(
         SCHEMAS, condition, select=SELECT, strategy=Fixed(tables), instances=tables[0].instances
     ) as join:
@@ -191,7 +196,7 @@ def test_the_engine_makes_the_moves_of_alg_5(case, count):
     condition, tables = CASES[case]
     work, new, folder = moving(tables, condition, count)
     copies, said, sent = migration_plan(work.table, new, points(1)).copies, Counter(), Counter()
-    heirs, segments = new.heirs(work.table), Segments(folder)
+    number, segments = heirs(work.table, new), Segments(folder)
     for (donor, side), runs in work.runs.items():
         for run in runs:
             tuples = segments.read(work.schemas[side], run)
@@ -202,7 +207,7 @@ def test_the_engine_makes_the_moves_of_alg_5(case, count):
     for donor in range(work.table.instances):
         done = migrate_instance(work, new, donor, folder, segments, "x")
         for (recipient, side), runs in done.come.items():
-            if recipient != heirs[donor]:
+            if recipient != number[donor]:
                 sent[side, donor, recipient] += sum(run.alive for run in runs)
     assert sent == said
     assert sent
@@ -214,6 +219,39 @@ def test_a_source_that_did_not_store_what_it_holds_is_noticed():
     swapped = {(17 - instance, side): runs for (instance, side), runs in work.runs.items()}
     with pytest.raises(StateCorruptionError, match="instance 0 holds tuples"):
         migrate_instance(replace(work, runs=swapped), new, 0, folder, Segments(folder), "x")
+
+
+class Fickle(Fixed):
+    """Plans another number of rows every time that it is asked, and remembers them."""
+
+    made: ClassVar[list[str]] = []
+
+    def plan(self, report, items, table):
+        scheme = Scheme(2 + len(self.made), 1)
+        self.made.append(fitted(table, [Area(None, scheme)], points(1)).name)
+        return fitted(table, [Area(None, scheme)], points(1))
+
+
+def test_a_plan_counts_from_the_commit_that_records_it():
+    """Planning is part of making a commit. A plan whose commit was never made is forgotten: the next batch runs under
+    the table of the plan that the commit names."""
+    folder, some = MemoryFolder(), batches(3, 12)
+
+    def make(hooks):
+        return evenjoin.local(
+            SCHEMAS, "l.k <> r.k", select=SELECT, strategy=Fickle((one_grid(1, 1),)), instances=1, checkpoint=folder,
+            hooks=hooks,
+        )  # fmt: skip
+
+    sunk = run_stream(make, [some[0], Crash("commit"), some[1], some[2]])
+    log = recorded_log(folder)
+    commits = [*log.commits()][::-1]
+    assert len(Fickle.made) == 4  # the second plan was made twice
+    assert [commit.next_table for commit in commits] == [Fickle.made[0], Fickle.made[2], Fickle.made[3]]
+    assert [commit.table for commit in commits][1:] == [Fickle.made[0], Fickle.made[2]]
+    assert multiset(pa.concat_tables(sunk.values())) == brute_force(
+        build_spec(SCHEMAS, "l.k <> r.k", select=SELECT), whole(some)
+    )
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,8 +11,12 @@ Three sides are two joins one after the other for Spark, and a band without an e
 Spark's own join of a hot key may take hours. It is stopped when a batch has taken HOPELESS times as long as the longest
 of ours; then its time is only known to be more than that.
 
-A workload with a task capacity V lets every strategy size itself (``instances="auto"``), with V as the only limit: a
-scheme changes as soon as a task holds more, and is made for V, as in A-DSP's Sec. 5. So task numbers can be compared.
+A workload with a task capacity V lets every strategy size itself (``instances="auto"``) with the thresholds of A-DSP's
+Sec. 5.4: a scheme changes when a task holds more than 80 % of V, or tasks less than 50 %; Dynamic's own rule is half of
+V. There is no cool-down, as there is none in the paper. Other than in the paper a scheme is made for 65 % of V and not
+for V, because a task that is filled above 80 % would call for the next scheme at once. So task numbers can be compared
+with each other, and are above those for V. ContRand starts with one task in each subgroup, and these grow. With a fixed
+number of instances (`--fixed`) V is not used.
 
 Invariant: all runs that finished, and DuckDB, read the same rows and find the same number of results, or
 ``counts_agree`` is false.
@@ -24,7 +28,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
 from pathlib import Path
@@ -38,12 +42,14 @@ from evenjoin.bench.jobs import JVM_START_S, Job, JobGivenUp, JoinOptions, Outco
 from evenjoin.bench.join_workload import JoinWorkload
 from evenjoin.bench.session import cores
 from evenjoin.commit.identity import recorded_log
+from evenjoin.commit.log import Commit
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration
 from evenjoin.load.items import planning_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Biclique
+from evenjoin.runtime.dispatch import suits
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
 from evenjoin.strategies import resolve
@@ -73,6 +79,7 @@ class Plan:
     folder: Path
     repeat: int = 1
     layout: Layout = "shared"
+    guards: Guards | None = None  # None: the usual ones, without a cool-down where strategies size themselves
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -237,22 +244,27 @@ def job_of(plan: Plan, system: str, sides: dict[str, str], scratch: Path) -> Job
 
 
 def options_of(plan: Plan, strategy: str) -> JoinOptions:
-    """Counts for a strategy without a planner; where the workload has a task capacity, that as the only limit."""
+    """Counts for a strategy without a planner, the plan's guards, and the paper's thresholds where the workload has a
+    task capacity."""
     track = 0 if resolve(strategy).tracked else TRACK
     capacity = plan.workload.capacity
     if capacity is None:
-        return JoinOptions(track=track)
-    scaling = Scaling(
-        capacity, min_instances=fewest(plan.workload, strategy), max_instances=MOST, scale_out=1.0, scale_to=1.0
-    )
-    return JoinOptions(Guards(cooldown=0), scaling, track)
+        return JoinOptions(plan.guards or Guards(), track=track)
+    scaling = Scaling(capacity, fewest(plan.workload, strategy, plan.layout), MOST, scale_in=0.5, scale_out=0.8)
+    return JoinOptions(plan.guards or Guards(cooldown=0), scaling, track)
 
 
-def fewest(workload: JoinWorkload, strategy: str) -> int:
+def suiting(names: Sequence[str], workload: JoinWorkload) -> list[str]:
+    """Those of the strategies that can run the join of a workload."""
+    spec = workload.spec()
+    return [name for name in names if suits(spec, first_table(workload, name, fewest(workload, name)))]
+
+
+def fewest(workload: JoinWorkload, strategy: str, layout: Layout = "shared") -> int:
     """The fewest instances a strategy can start with."""
     for instances in range(1, MOST):
         try:
-            first_table(workload, strategy, instances)
+            first_table(workload, strategy, instances, layout)
         except SpecError:
             continue
         return instances
@@ -320,7 +332,7 @@ def read_trace(checkpoint: str | Path, own: str, strategies: Sequence[str]) -> T
     last = reports[-1].instances if reports else ()
     return Trace(
         busy=tuple(round(report.imbalance, 4) for report in reports),
-        measures={name: _measured(name, reports, [tables[commit.table] for commit in commits]) for name in asked},
+        measures={name: _measured(name, own, commits, tables) for name in asked},
         verdicts=tuple(commit.verdict.sentence if commit.verdict else "" for commit in commits),
         migrations=tuple(commit.migration for commit in commits if commit.migration is not None),
         busy_ms_by_instance=_by_instance(reports, "busy_ms"),
@@ -341,13 +353,21 @@ def _alive(report: LoadReport) -> int:
     return round(sum(point[1] for side in report.samples for point in side))
 
 
-def _measured(name: str, reports: Sequence[LoadReport], tables: Sequence[RoutingTable]) -> tuple[float, ...]:
-    """A strategy's imbalance of every report; NaN where the table has regions its measure cannot count."""
+def _measured(
+    name: str, own: str, commits: Sequence[Commit], tables: Mapping[str, RoutingTable]
+) -> tuple[float, ...]:  # fmt: skip
+    """A strategy's imbalance of every report. Where the table has regions that measures of units cannot count, it is
+    what the run's own planner said of it; NaN for the others."""
     strategy = resolve(name)
     found = []
-    for report, table in zip(reports, tables, strict=True):
-        countable = all(isinstance(region.topology, Biclique) for region in table.regions)
-        found.append(strategy.imbalance(planning_items(report, table), table) if countable else float("nan"))
+    for commit in commits:
+        table, said = tables[commit.table], commit.verdict.imbalance if commit.verdict else None
+        if commit.report is None:
+            continue
+        if all(isinstance(region.topology, Biclique) for region in table.regions):
+            found.append(strategy.imbalance(planning_items(commit.report, table), table))
+        else:
+            found.append(said if name == own and said is not None else nan)
     return tuple(round(value, 4) for value in found)
 
 

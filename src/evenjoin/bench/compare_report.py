@@ -45,6 +45,8 @@ from evenjoin.bench.compare import Comparison, Run
 from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.report import machine
 from evenjoin.console import cell, html, markup
+from evenjoin.strategies import resolve
+from evenjoin.strategies.sized import Sized
 
 COLUMNS = (
     "", "results/s", "rows/s", "batch ms p50", "p99", "busy mean", "max", "own mean", "last", "threshold",
@@ -145,8 +147,10 @@ def sized_cells(run: Run) -> list[str]:
 
 
 def order_of_tasks(comparison: Comparison) -> str:
-    """Whether the runs, as they were named, take ever more tasks at every batch; and the first over the least."""
-    runs = [run for run in comparison.runs if run.trace]
+    """Whether the matrix schemes, as they were named, take ever more tasks at every batch; and the first over the
+    least."""
+    runs = [run for run in comparison.runs if run.trace and isinstance(resolve(run.name), Sized)]
+    runs = runs or [run for run in comparison.runs if run.trace]
     tasks = [run.trace.tasks for run in runs if run.trace]
     holds = all(a <= b for one, two in pairwise(tasks) for a, b in zip(one, two, strict=True))
     said = f"Tasks at every batch: {' <= '.join(run.name for run in runs)} {'holds' if holds else 'does not hold'}."

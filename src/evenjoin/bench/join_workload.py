@@ -22,8 +22,10 @@ from evenjoin.spec import JoinSpec, build_spec
 
 SEED = 7
 """Of workloads that have no seed of their own."""
-KEYED, SIZED, THETA = "hash,fastjoin,djb,lsstream", "adsp,square,dynamic", "hypercube,trijoin,tree"
-"""What is compared by default: on equal keys, where tasks have a capacity, and where three sides share no key."""
+KEYED, THETA = "hash,fastjoin,djb,lsstream", "hypercube,trijoin,tree"
+SIZED = "adsp,square,dynamic,contrand(groups=6)"
+"""What is compared by default: on equal keys, where three sides share no key, and where tasks have a capacity. Of the
+last, ContRand only where keys are equal."""
 
 
 @dataclass(frozen=True, slots=True)

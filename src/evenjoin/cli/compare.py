@@ -2,6 +2,7 @@
 
     evenjoin compare G22 --strategies hash,fastjoin,djb,lsstream --spark-native
     evenjoin compare B_NCI --strategies adsp,square,dynamic,random
+    evenjoin compare E_Q5 --fixed --instances 8
 
 The running is in ``bench/compare``, what is said in ``bench/compare_report``; here are the options and the bar.
 """
@@ -14,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from rich.console import Console
 
 from evenjoin.bench.catalog import NAMES, workload
-from evenjoin.bench.compare import NATIVE, Plan, Watch, first_table
+from evenjoin.bench.compare import NATIVE, Plan, Watch, fewest, first_table, suiting
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
@@ -28,6 +29,9 @@ from evenjoin.cli.demo import progress
 from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.placement.table import Layout
+from evenjoin.runtime.settings import Guards
+from evenjoin.strategies import resolve
+from evenjoin.strategies.elastic import fixed as on_fixed
 
 EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 to
 ratio-all, and with --task-capacity, strategies choose their own number of tasks. From tri-cyclic on there are three
@@ -44,6 +48,10 @@ sides share no key."""
 @click.option("--batches", type=click.IntRange(1, 500), help="Micro-batches; default: the workload's own.")
 @click.option("--rows", type=click.IntRange(1), help="Rows of the left side in a batch; default: the workload's own.")
 @click.option("--task-capacity", type=click.IntRange(1), help="Stored tuples of a task; default: the workload's own.")
+@click.option("--fixed", is_flag=True, help="As many tasks as --instances says, also where tasks have a capacity.")
+@click.option("--cooldown", type=click.IntRange(0), help="Batches after a rebalance without another; default: 1, or 0.")
+@click.option("--min-gain", type=click.FloatRange(0), help="Part of its load that the heaviest unit must lose.")
+@click.option("--budget", type=click.IntRange(0), help="Stored tuples that may move at once.")
 @click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
 @click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: build/compare/WORKLOAD.")
@@ -54,7 +62,7 @@ sides share no key."""
 def compare(
     name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
     task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int | None, repeat: int,
-    native: bool, layout: Layout,
+    native: bool, layout: Layout, fixed: bool, cooldown: int | None, min_gain: float | None, budget: int | None,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 
@@ -63,14 +71,18 @@ def compare(
     found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
     if task_capacity is not None:
         found = replace(found, capacity=task_capacity)
-    systems = (*_strategies(strategies or found.compared, found, instances, layout), *((NATIVE,) if native else ()))
+    names = _names(strategies) if strategies is not None else _usual(found)
+    if fixed:
+        found = replace(found, capacity=None)
+    systems = (*_checked(names, found, instances, layout), *((NATIVE,) if native else ()))
+    guards = _guards(found, cooldown, min_gain, budget)
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
     console = open_console()
     size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
     console.print(f"[bold]{markup(name)}[/]: {found.batches} batches, {size}, {markup(', '.join(systems))}")
     with _bars(console, found.batches, len(systems) * repeat) as watch:
-        comparison = run(Plan(found, systems, instances, folder, repeat, layout), watch)
+        comparison = run(Plan(found, systems, instances, folder, repeat, layout, guards), watch)
     show(comparison, console)
     for path in save(comparison, folder):
         if path.suffix in (".json", ".html"):
@@ -92,12 +104,34 @@ def _workload(name: str, size: Size) -> JoinWorkload:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'WORKLOAD'") from None
 
 
-def _strategies(text: str, workload: JoinWorkload, instances: int, layout: Layout) -> list[str]:
-    """The names between commas (those inside parentheses belong to a strategy), each one a strategy that can run."""
-    names = [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+def _names(text: str) -> list[str]:
+    """The names between commas (those inside parentheses belong to a strategy)."""
+    return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+
+
+def _usual(workload: JoinWorkload) -> list[str]:
+    """What is compared if nobody names others: where tasks have a capacity, those that can run the join."""
+    names = _names(workload.compared)
+    return names if workload.capacity is None else suiting(names, workload)
+
+
+def _guards(workload: JoinWorkload, cooldown: int | None, min_gain: float | None, budget: int | None) -> Guards | None:
+    """The guards asked for; None if they are the usual ones."""
+    given = {"cooldown": cooldown, "min_gain": min_gain, "budget": budget}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    usual = Guards() if workload.capacity is None else Guards(cooldown=0)
+    return replace(usual, **asked) if asked else None
+
+
+def _checked(names: list[str], workload: JoinWorkload, instances: int, layout: Layout) -> list[str]:
+    """The names, if each is a strategy that can run, and named once."""
     try:
         for name in names:
-            first_table(workload, name, instances, layout)
+            if workload.capacity is None:
+                on_fixed(resolve(name), instances)
+                first_table(workload, name, instances, layout)
+            else:
+                first_table(workload, name, fewest(workload, name, layout), layout)
     except SpecError as error:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategies'") from None
     if not names or len(set(names)) < len(names):

@@ -31,7 +31,7 @@ from evenjoin.errors import StateCorruptionError
 from evenjoin.instance.batch import sealed
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work
-from evenjoin.placement.diff import diff
+from evenjoin.placement.diff import diff, heirs
 from evenjoin.placement.place import place, stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Role
@@ -47,9 +47,11 @@ MASK_SHARE = 0.25
 @dataclass(frozen=True, slots=True)
 class Migrated:
     """What one donor did: runs that go from its own places (its number is that of the old table), runs that come to any
-    place (numbered as in the new table), and the tuples and bytes that it wrote for other instances."""
+    place (numbered as in the new table), and the tuples and bytes that it wrote for other instances. `heir` is its own
+    number in the new table; -1: it has none, and nothing is left of it."""
 
     instance: int
+    heir: int
     gone: Mapping[Place, tuple[Run, ...]]
     come: Mapping[Place, tuple[Run, ...]]
     tuples: int
@@ -61,7 +63,14 @@ class Migrated:
             name: [[*place_, [run.to_json() for run in runs]] for place_, runs in getattr(self, name).items()]
             for name in ("gone", "come")
         }
-        return {"instance": self.instance, **runs, "tuples": self.tuples, "bytes": self.bytes, "busy_ms": self.busy_ms}
+        return {
+            "instance": self.instance,
+            "heir": self.heir,
+            **runs,
+            "tuples": self.tuples,
+            "bytes": self.bytes,
+            "busy_ms": self.busy_ms,
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Migrated:
@@ -69,7 +78,7 @@ class Migrated:
             {(instance, store): tuple(map(Run.from_json, runs)) for instance, store, runs in data[name]}
             for name in ("gone", "come")
         )
-        return cls(data["instance"], gone, come, data["tuples"], data["bytes"], data["busy_ms"])
+        return cls(data["instance"], data["heir"], gone, come, data["tuples"], data["bytes"], data["busy_ms"])
 
 
 Parcels = dict[int, list[pa.RecordBatch]]
@@ -84,7 +93,7 @@ def migrate_instance(
     gone: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     come: dict[Place, tuple[Run, ...]] = defaultdict(tuple)
     sent = sent_bytes = 0
-    kept, heir = lasting(work, new), int(new.heirs(work.table)[instance])
+    kept, heir = lasting(work, new), int(heirs(work.table, new)[instance])
     for store in range(len(work.program.stores)):
         if store not in kept:
             gone[instance, store] = work.runs.get((instance, store), ())
@@ -111,7 +120,7 @@ def migrate_instance(
             sent_bytes += whole.batch.nbytes if recipient != heir else 0
     if work.step is not None:
         work.step("moved", instance)
-    return Migrated(instance, dict(gone), dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
+    return Migrated(instance, heir, dict(gone), dict(come), sent, sent_bytes, (time.perf_counter() - started) * 1000)
 
 
 def lasting(work: Work, new: RoutingTable) -> set[int]:
@@ -132,13 +141,15 @@ def _split(
     group, at = work.program.stores[store].group, tuples.at
     alive = work.alive(instance, store, run, tuples)
     live = np.ones(len(tuples), np.bool_) if alive is None else alive
-    if (live & ~stored_here(work.table, group, at, instance)).any():
+    moves = diff(work.table, new, group, at)
+    before = place(work.table, group, at).only(Role.STORE)
+    here = np.zeros(len(tuples), np.bool_)
+    here[before.row[before.instance == instance]] = True
+    if (live & ~here).any():
         raise StateCorruptionError(
             f"instance {instance} holds tuples in {run.file} that table {work.table.name} does not store there: "
             "restore the checkpoint from a copy or start a new one"
         )
-    moves = diff(work.table, new, group, at)
-    before = place(work.table, group, at).only(Role.STORE)
     lowest = np.full(len(tuples), np.iinfo(np.int32).max, np.int32)
     np.minimum.at(lowest, before.row, before.instance)
     mine = live & (lowest == instance)
@@ -149,5 +160,5 @@ def _split(
         rows &= mine
         if rows.any():
             leaves.append((int(recipient), rows))
-    stays = stored_here(new, group, at, heir) if (heir := int(new.heirs(work.table)[instance])) >= 0 else ~live
-    return stays & live, leaves
+    heir = int(heirs(work.table, new)[instance])
+    return (stored_here(new, group, at, heir) & live if heir >= 0 else ~live & live), leaves

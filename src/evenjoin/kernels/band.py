@@ -7,11 +7,11 @@
 Guarantee: every stored code that can satisfy the band is asked for. Of kind
 
 * ``integer`` nothing else is asked for: the range is exact, also at the ends of int64.
-* ``capped``  codes are sums that stop at the ends of int64 (spec's function ``capped``). There a bit more is asked for.
-* ``real``    codes are those of floats. The range is wider by `slack`, for what rounding can do.
+* ``real``    codes are those of floats, or their steps (steps.py). The range is wider by `slack`, for what rounding can
+              do. So the condition must be checked again.
 
-So for the last two kinds the condition must be checked again. As in Spark's comparisons NaN is the greatest value, and
-the infinities are values. Cost O(n). Not here: which range becomes a band (spec/band.py).
+As in Spark's comparisons NaN is the greatest value, and the infinities are values. Cost O(n). Not here: which range
+becomes a band (spec/band.py).
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ import pyarrow as pa
 
 from evenjoin.kernels.hashing import I64, Codes, ordered_int64
 from evenjoin.kernels.runs import shifted
+from evenjoin.kernels.steps import Steps, step_bounds, step_codes
 
-Kind = Literal["integer", "capped", "real"]
+Kind = Literal["integer", "real"]
 MIN, MAX = -(2**63), 2**63 - 1
 CAP = 2**62
-"""Sums of at least this size stop at the ends of int64."""
-SURE = CAP - 2**52
-"""Sums below this size are exact codes: what rounding does near CAP is less than 2**52."""
+"""Sums stop at this size."""
+SURE = CAP + 2**61
+"""Sums that floats say are smaller than this fit an int64: what rounding does there is less than 2**52."""
 
 
 class Slack(NamedTuple):
-    """How far a real bound is moved outwards: relative to the probing value, and absolute."""
+    """How far a real bound is moved outwards: relative to the probing value, and absolute. `steps` are what the codes
+    count; None: they are the codes of the floats themselves."""
 
     relative: float
     absolute: float
+    steps: Steps | None = None
 
 
 NO_SLACK = Slack(0.0, 0.0)
@@ -50,8 +53,7 @@ def asked_codes(
     bound."""
     if kind == "real":
         return _real(codes, low, high, slack)
-    whole = None if low is None else int(low), None if high is None else int(high)
-    return _capped(codes, *whole) if kind == "capped" else _integer(codes, *whole)
+    return _integer(codes, None if low is None else int(low), None if high is None else int(high))
 
 
 def _integer(codes: Codes, low: int | None, high: int | None) -> tuple[I64, I64]:
@@ -67,31 +69,22 @@ def _integer(codes: Codes, low: int | None, high: int | None) -> tuple[I64, I64]
     return first, last
 
 
-def _capped(codes: Codes, low: int | None, high: int | None) -> tuple[I64, I64]:
-    """A code at an end of int64 stands for every sum beyond SURE on that side. A bound beyond SURE therefore asks for
-    the end too."""
-    first = np.full(len(codes), MIN, np.int64)
-    last = np.full(len(codes), MAX, np.int64)
-    if low is not None:
-        bound = shifted(np.minimum(codes, SURE), low)
-        first = np.where((bound <= -SURE) | (codes == MIN), MIN, bound)
-    if high is not None:
-        bound = shifted(np.maximum(codes, -SURE), high)
-        last = np.where((bound >= SURE) | (codes == MAX), MAX, bound)
-    return first, last
-
-
 def _real(codes: Codes, low: float | None, high: float | None, slack: Slack) -> tuple[I64, I64]:
-    values = float_of(codes)
+    least, most = (float_of(codes),) * 2 if slack.steps is None else step_bounds(codes, slack.steps)
     first = np.full(len(codes), MIN, np.int64)
     last = np.full(len(codes), MAX, np.int64)
     with np.errstate(all="ignore"):
-        more = np.where(np.isfinite(values), np.abs(values) * slack.relative + slack.absolute, 0.0)
+        size = np.maximum(np.abs(least), np.abs(most))
+        more = np.where(np.isfinite(size), size * slack.relative + slack.absolute, 0.0)
         if low is not None:
-            first = ordered_int64(pa.array(np.nextafter(values + low - more, -np.inf)))
+            first = _code(np.nextafter(least + low - more, -np.inf), slack.steps)
         if high is not None:
-            last = ordered_int64(pa.array(np.nextafter(values + high + more, np.inf)))
+            last = _code(np.nextafter(most + high + more, np.inf), slack.steps)
     return first, last
+
+
+def _code(values: npt.NDArray[np.float64], steps: Steps | None) -> I64:
+    return ordered_int64(pa.array(values)) if steps is None else step_codes(values, steps)
 
 
 def float_of(codes: Codes) -> npt.NDArray[np.float64]:
@@ -100,13 +93,14 @@ def float_of(codes: Codes) -> npt.NDArray[np.float64]:
 
 
 def capped_sum(terms: list[tuple[I64, int]]) -> I64:
-    """sum(coefficient * values), or an end of int64 where the sum is CAP or more.
+    """sum(coefficient * values), or CAP with its sign where the sum is larger.
 
-    The integer sum is right modulo 2**64, and the float sum is right in size: together they tell the true sum. It is
-    exact as long as the sizes of the coefficients add up to at most 2**40.
+    Capping keeps differences within a band that has 0 in it: it moves the larger of two sums down more than the other,
+    but never below it. The integer sum is right modulo 2**64, and the float sum is right in size: together they tell
+    the true sum. It is exact as long as the sizes of the coefficients add up to at most 2**40.
     """
     with np.errstate(over="ignore"):
         whole = sum(values * np.int64(factor) for values, factor in terms)
     rough = sum(values.astype(np.float64) * factor for values, factor in terms)
-    out: I64 = np.where(rough >= CAP, MAX, np.where(rough <= -CAP, MIN, whole))
+    out: I64 = np.where(rough >= SURE, CAP, np.where(rough <= -SURE, -CAP, np.clip(whole, -CAP, CAP)))
     return out

@@ -117,6 +117,8 @@ class LoadReport:
     rates                     arrivals and results, smoothed over batches; None if no planner asks
     samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
                               counted (load/samples.py); empty if nobody sampled
+    rise[s]                   by how much the largest code grows a batch, if most tuples of the batch have larger codes
+                              than all before; else 0
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     """
@@ -136,6 +138,7 @@ class LoadReport:
     rates: Rates | None = None
     samples: tuple[Sample, ...] = ()
     slices: tuple[Slices, ...] = ()
+    rise: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
 
     @property
@@ -174,6 +177,7 @@ class LoadReport:
                 "rates": Rates.from_json(data["rates"]) if data.get("rates") else None,
                 "samples": samples,
                 "slices": slices,
+                "rise": tuple(data.get("rise", ())),
                 "sizes": tuple(data.get("sizes", ())),
             }
         )

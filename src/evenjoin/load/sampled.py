@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from evenjoin.load.intake import Intake
 from evenjoin.load.receipt import Receipt
 from evenjoin.load.samples import USUAL_GRAIN, Grain, Slice, Slices, coarsened, joined, scaled, whole
 
@@ -39,8 +40,24 @@ def sampled(
         latest = gone[side] if side < len(gone) else None
         alive = (one for one in (*_before(last, side), *new) if _lives(one, latest))
         out.append(coarsened(joined(alive), grain))
-    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake))
+    rise = tuple(_risen(last, side, intake) for side, intake in enumerate(report.intake))
+    report = replace(report, intake=tuple(replace(intake, sample=()) for intake in report.intake), rise=rise)
     return replace(report, slices=tuple(out), samples=tuple(map(whole, out))) if any(out) else report
+
+
+def _risen(last: LoadReport | None, side: int, intake: Intake) -> float:
+    """`rise` of a side, halfway between what it was and what this batch shows."""
+    new = [point for one in intake.sample for point in one.points]
+    if last is None or not last.samples or not last.samples[side]:
+        return 0.0
+    before = last.rise[side] if last.rise else 0.0
+    if not new:
+        return before
+    top = last.samples[side][-1][0]
+    if 2 * sum(point[1] for point in new if point[0] > top) <= sum(point[1] for point in new):
+        return 0.0
+    now = max(point[0] for point in new) - top
+    return (before + now) / 2 if before else now
 
 
 def _before(last: LoadReport | None, side: int) -> Slices:

@@ -2,7 +2,7 @@
 
     leave = stored under old, not under new        enter = stored under new, not under old
 
-where an instance of the old table is the instance of the new one that goes on with its state (`RoutingTable.heirs`), so
+where an instance of the old table is the instance of the new one that goes on with its state (`heirs`), so
 a new number costs nothing. Instances of `leave` are numbered as in the old table, those of `enter` as in the new one.
 
 Nobody writes a migration by hand: a planner proposes a table, and what must move follows from it.
@@ -50,11 +50,22 @@ class Moves(NamedTuple):
 def diff(old: RoutingTable, new: RoutingTable, group: int, at: At) -> Moves:
     """What changes place for these stored tuples of `group`. O(tuples * (log table + targets))."""
     before, after = (place(table, group, at).only(Role.STORE) for table in (old, new))
-    heirs, width = new.heirs(old), old.instances + new.instances
-    heirs = np.where(heirs < 0, new.instances + np.arange(old.instances), heirs)  # numbers that no new instance has
-    were, are = before.row * width + heirs[before.instance], after.row * width + after.instance
+    number, width = heirs(old, new), old.instances + new.instances
+    number = np.where(number < 0, new.instances + np.arange(old.instances), number)  # those that no new instance has
+    were, are = before.row * width + number[before.instance], after.row * width + after.instance
     leave, enter = (~np.isin(*pair, assume_unique=True) for pair in ((were, are), (are, were)))
     return Moves(before.row[leave], before.instance[leave], after.row[enter], after.instance[enter])
+
+
+def heirs(old: RoutingTable, new: RoutingTable) -> npt.NDArray[np.int64]:
+    """[instances of `old`] The instance of `new` that goes on with the state of each old instance; -1: none does, and
+    its state goes to others tuple by tuple."""
+    same = np.arange(old.instances)
+    if new.follows is None or new.follows.table != old.name:
+        return np.where(same < new.instances, same, -1)
+    out, of = np.full(old.instances, -1), np.array(new.follows.of)
+    out[of[of >= 0]] = np.flatnonzero(of >= 0)
+    return out
 
 
 def entering(old: RoutingTable, new: RoutingTable, group: int, before: I64, after: I64) -> F64:

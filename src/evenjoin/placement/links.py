@@ -4,8 +4,8 @@
     s.b BETWEEN t.b - 2 AND t.b     Link((s, t), (1, 0), 0, 2)          low <= code of t - code of s <= high
     r.c < t.c                       Link((r, t), (1, 1), 1, None)
 
-A link is the part of an edge of the join graph that can be told in codes. An edge without one (`<>`, floats, sums that
-may be capped, times only) has no link: then all codes may match.
+A link is the part of an edge of the join graph that can be told in codes. An edge without one (`<>`, `r.x + 1 < s.x` of
+floats, times only) has no link: then all codes may match.
 
 Links are difference constraints on *nodes*, a node being an index of a side. What they imply together is a shortest
 path, so two sides may be bound to each other that no edge connects:

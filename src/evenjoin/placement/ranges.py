@@ -13,8 +13,8 @@ are unbounded, so that a key nobody has seen yet has its place too.
 
 `Interval` is half-open, [low, high). `Reach` says what may match: low <= y - x <= high, in codes. The condition decides
 the reach, and the engine states it on the first table; planners never change it. A reach that is wider than need be
-costs copies, never results. Codes that cannot be added (floats, for example) have the reach EVERYTHING, or a
-one-sided one for a comparison.
+costs copies, never results. Codes that cannot be added (floats that are not in steps, for example) have the reach
+EVERYTHING, or a one-sided one for a comparison.
 Pure values. Not here: where an area's tuples are stored (topology.py), and how areas are chosen (strategies/adsp/).
 """
 

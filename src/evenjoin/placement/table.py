@@ -113,18 +113,6 @@ class RoutingTable:
             return self
         return replace(self, version=self.version + 1, regions=regions, follows=None)
 
-    def heirs(self, old: RoutingTable) -> npt.NDArray[np.int64]:
-        """[instances of `old`] The instance of this table that goes on with the state of each instance of `old`; -1: no
-        instance does, and its state goes to others tuple by tuple."""
-        heirs = np.arange(old.instances)
-        if self.follows is None or self.follows.table != old.name:
-            return np.where(heirs < self.instances, heirs, -1)
-        heirs[:] = -1
-        for number, before in enumerate(self.follows.of):
-            if before >= 0:
-                heirs[before] = number
-        return heirs
-
     def stating(self, other: RoutingTable) -> RoutingTable:
         """The same table with what the engine has stated on another one, of the same join and program."""
         return replace(self, reach=other.reach, meeting=other.meeting, meets=other.meets, links=other.links)

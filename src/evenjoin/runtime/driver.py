@@ -10,7 +10,8 @@
 
 Guarantee: a crash before 6 leaves the last commit untouched, and the batch is replayed from the source. A crash after
 it finds the batch done. Decisions (the watermark, the table to use next) are taken at 6 and are part of the commit, so
-a later start cannot take others.
+a later start cannot take others. Planners run nowhere else: a plan counts from the commit that records it, and one
+whose commit was never made is forgotten.
 One commit can be taken back: the files that the last commit but one names are kept until the next commit is made.
 Only one evaluation counts: tasks write the number of the driver's start and of the try into every name, and the driver
 reads what its own try wrote. If the books of a try do not balance (load/receipt.py), nothing is committed. The batch

@@ -101,7 +101,7 @@ def moved(work: Work, state: State, spread: Spread, tuples: int, busy_ms: float)
         for layer in layers:
             for place, run in _runs_of(work, side, layer, spread, layer.placed):
                 come[place] = (*come.get(place, ()), run)
-    return [Migrated(0, work.runs, come, tuples, tuples * BYTES, busy_ms)]
+    return [Migrated(0, 0, work.runs, come, tuples, tuples * BYTES, busy_ms)]
 
 
 def layers_named(runs: Sequence[tuple[Place, tuple[Run, ...]]]) -> tuple[set[int], set[int]]:

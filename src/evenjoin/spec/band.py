@@ -1,13 +1,16 @@
 """The band: which range between two sides without an equality drives their edge, and by what each side is sorted then.
 
     abs(l.k - r.k) <= 2 AND l.v < r.v        keys l.k and r.k, low -2, high 2; l.v < r.v is checked pair by pair
-    l.a + l.b <= r.c                         keys capped(l.a, 1, l.b, 1) and r.c, low 0
+    l.a + l.b <= r.c                         keys capped(l.a, 1, l.b, 1) and capped(r.c, 1), low 0
+    abs(l.x - r.x) <= 0.5                    of floats: keys steps(l.x, ...) and steps(r.x, ...), low -0.5, high 0.5
     l.x <> r.x                               nothing drives: every pair is looked at
 
 A driving range has one key per side, of one type (int64, timestamp, decimal or float64), whose order-preserving code
 sorts the state; a probing tuple asks for a range of codes (kernels/band.py). Codes of integers, times, and decimals of
-one scale can be added to. Codes of floats can only be compared. So `l.x < r.x` is a range of codes, while a band of
-floats is computed from the values.
+one scale can be added to. Codes of floats can only be compared. So `l.x < r.x` is a range of codes. A band of floats is
+computed from the values; if it has two ends, codes are steps of values (kernels/steps.py), so that it has a reach.
+Sums are capped on both sides. Caps, and steps far from 0, bring values together but never apart: where a band does not
+have 0 in it, the left key is shifted so that it has.
 
 Guarantee: every pair that satisfies the range is asked for. ``enforced`` ranges are exactly what is asked for, so they
 may leave the residual. Any other range stays there, because sums may overflow, nanoseconds are cut and floats round.
@@ -29,8 +32,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from evenjoin.kernels.band import NO_SLACK, Kind, Slack, asked_codes
+from evenjoin.kernels.band import CAP, NO_SLACK, Kind, Slack, asked_codes
 from evenjoin.kernels.hashing import ordered_int64
+from evenjoin.kernels.steps import steps_for
 from evenjoin.spec import coercion
 from evenjoin.spec.condition import Range
 from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Literal
@@ -60,6 +64,10 @@ class Band:
         """(least, greatest) difference of the codes of a match, code of side 1 - code of side 0. None where there is no
         bound, or none in codes. An empty band (low > high) reports reach (low, low), so that a table can still be
         built."""
+        if self.slack.steps is not None and self.low is not None and self.high is not None:
+            half = max(abs(self.low), abs(self.high)) + self.slack.absolute
+            reach = self.slack.steps.reach(half, self.slack.relative)
+            return -reach, reach
         if self.kind != "integer":
             return None, None
         low, high = None if self.low is None else int(self.low), None if self.high is None else int(self.high)
@@ -111,15 +119,33 @@ def _integer(r: Range, scope: Scope) -> DrivingRange | None:
     left, right = _whole(r.left, scope), _whole(r.right, scope)
     if left is None or right is None:
         return None
-    summed = any(isinstance(e, Call) and e.name == "capped" for e in (left, right))
     nanos = has_nanos(r.left, scope) or has_nanos(r.right, scope)
     low = None if r.low is None else int(r.low) - nanos
     high = None if r.high is None else int(r.high) + nanos
-    band = Band("capped" if summed else "integer", low, high)
+    if _is_capped(left) or _is_capped(right):
+        return _summed(left, right, low, high)
     point = all(coercion.is_temporal(coercion.plain_type(e.type(scope.types))) for e in (r.left, r.right))
+    enforced = () if nanos else (r,)
     return DrivingRange(
-        band, (left, right), pa.timestamp("us") if point else pa.int64(), () if nanos or summed else (r,)
+        Band("integer", low, high), (left, right), pa.timestamp("us") if point else pa.int64(), enforced
     )
+
+
+def _summed(left: Expr, right: Expr, low: int | None, high: int | None) -> DrivingRange:
+    """The driving range of sums. Both keys are capped, and a band without 0 in it is shifted, or, if it is too far
+    away for that, widened."""
+    left, right = (e if _is_capped(e) else Call("capped", (_as_time(e), Literal(1, pa.int64()))) for e in (left, right))
+    shift = low if low is not None and low > 0 else high if high is not None and high < 0 else 0
+    if abs(shift) > CAP // 2:
+        low, high = None if low is None else min(low, 0), None if high is None else max(high, 0)
+    elif shift and isinstance(left, Call):
+        left = Call("capped", (*left.args, Literal(shift, pa.int64()), Literal(1, pa.int64())))
+        low, high = None if low is None else low - shift, None if high is None else high - shift
+    return DrivingRange(Band("integer", low, high), (left, right), pa.int64(), ())
+
+
+def _is_capped(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.name == "capped"
 
 
 def _whole(expr: Expr, scope: Scope) -> Expr | None:
@@ -181,16 +207,34 @@ def _real(r: Range, scope: Scope) -> DrivingRange | None:
             return None
         narrow = any(pt.is_floating(t) and t.bit_width < 64 for t in _types(r, scope))
         relative = 2.0**-18 if narrow else 2.0**-45
-        band = Band("real", low, high, Slack(relative, relative * size + 1e-44))
-        keys: tuple[Expr, Expr] = Cast(r.left, pa.float64()), Cast(r.right, pa.float64())
+        plain: tuple[Expr, Expr] = Cast(r.left, pa.float64()), Cast(r.right, pa.float64())
+        whole = Band("real", low, high, Slack(relative, relative * size + 1e-44))
+        band, keys = _stepped(whole, plain)
         seen = _odd_values(r, atoms, band, keys, scope)
     except (ExprError, OverflowError):
         return None
     if seen == "lost":
         return None
     if seen == "never":
-        keys = Call("finite", (keys[0],)), Call("finite", (keys[1],))
-    return DrivingRange(band, keys, pa.float64(), ())
+        keys = _stepped(whole, (Call("finite", (plain[0],)), Call("finite", (plain[1],))))[1]
+    return DrivingRange(band, keys, pa.float64() if band.slack.steps is None else pa.int64(), ())
+
+
+def _stepped(band: Band, keys: tuple[Expr, Expr]) -> tuple[Band, tuple[Expr, Expr]]:
+    """The band and its keys in steps, shifted so that the band is as wide to both sides; as they are if the band has no
+    width. What the shift rounds is less than the slack, which is doubled for it."""
+    if band.low is None or band.high is None or band.low >= band.high:
+        return band, keys
+    half, shift = (band.high - band.low) / 2, (band.low + band.high) / 2
+    relative = 2 * band.slack.relative
+    absolute = band.slack.absolute + relative * abs(shift)
+    steps = steps_for(half + absolute, relative)
+    if steps is None:
+        return band, keys
+    left = Call("+", (keys[0], Literal(shift, pa.float64()))) if shift else keys[0]
+    sizes = tuple(Literal(number, pa.int64()) for number in steps)
+    stepped = Call("steps", (left, *sizes)), Call("steps", (keys[1], *sizes))
+    return Band("real", -half, half, Slack(relative, absolute, steps)), stepped
 
 
 def _types(r: Range, scope: Scope) -> list[pa.DataType]:

@@ -5,7 +5,8 @@
 * Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
 * Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add,
-  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64. For bands: capped, finite.
+  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64. For bands: capped,
+  finite, steps.
 * A string *literal* meets any type by being parsed; a string column meets only strings.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
@@ -23,6 +24,7 @@ import pyarrow.types as pt
 
 from evenjoin.kernels.band import capped_sum
 from evenjoin.kernels.hashing import to_time
+from evenjoin.kernels.steps import Steps, step_codes
 from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
 
@@ -180,8 +182,8 @@ def try_add(a: Datum, b: Datum) -> Datum:
 
 
 def capped(*args: Datum) -> Datum:
-    """value * coefficient + ..., as int64; an end of int64 where the sum is beyond 2**62. For sums by which a band
-    sorts."""
+    """value * coefficient + ..., as int64, or 2**62 with its sign where the sum is beyond that. For sums by which a
+    band sorts."""
     values = args[0::2]
     rows = next((len(v) for v in values if isinstance(v, pa.Array)), 0)
     arrays = [v if isinstance(v, pa.Array) else pa.repeat(v, rows) for v in values]
@@ -195,6 +197,13 @@ def capped(*args: Datum) -> Datum:
 def finite(x: Datum) -> Datum:
     """The float itself; NULL where it is NaN or infinite."""
     return pc.if_else(pc.is_finite(x), x, pa.scalar(None, x.type))
+
+
+def steps(x: Datum, exponent: Datum, bits: Datum) -> Datum:
+    """The steps of floats (kernels/steps.py), as int64."""
+    array = x if isinstance(x, pa.Array) else pa.array([x.as_py()], pa.float64())
+    codes = step_codes(np.asarray(array.fill_null(0.0)), Steps(exponent.as_py(), bits.as_py()))
+    return pa.array(codes, pa.int64(), mask=np.asarray(array.is_null()))
 
 
 def _negate(x: Datum) -> Datum:
@@ -251,6 +260,7 @@ OPERATORS: dict[str, Callable[..., Datum]] = {
     "wrap_negate": pc.negate,
     "capped": capped,
     "finite": finite,
+    "steps": steps,
     "negate": _negate,
     "abs": _absolute,
     "coalesce": _coalesce,

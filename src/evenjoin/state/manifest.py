@@ -8,7 +8,7 @@ Not here: reading runs (segment.py), and which table placed them (the commit say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,16 +67,15 @@ class Manifest:
         not named: its store may not exist in the program that goes on."""
         return self.changed_by([(gone, come)])
 
-    def renumbered(self, heirs: Sequence[int]) -> Manifest:
+    def renumbered(self, heirs: Mapping[int, int]) -> Manifest:
         """The same runs under the new numbers of their instances: `heirs[i]` is that of instance i. What is left of an
         instance without one (-1) is gone. No file is touched; a mask goes on to mean the number it was made for."""
-        if all(heir == number for number, heir in enumerate(heirs)):
+        if all(heir == number for number, heir in heirs.items()):
             return self
-        known = dict(enumerate(heirs))
         runs = {
             (heir, store): tuple(_under(run, instance, heir) for run in some)
             for (instance, store), some in self.runs.items()
-            if (heir := known.get(instance, -1)) >= 0
+            if (heir := heirs.get(instance, -1)) >= 0
         }
         return Manifest(dict(sorted(runs.items())))
 

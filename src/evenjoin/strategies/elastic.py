@@ -14,6 +14,7 @@ planner finds them again. The state moves by `diff`, between two batches, as in 
 Not considered: how full a single instance is. Only the sum over all instances counts; an instance that is fuller than
 others is for the strategy to relieve, and no reason for more of them. Square, Dynamic and A-DSP size themselves by the
 same capacity (sized.py) and are only given the limits; with a fixed number of instances both limits are that number.
+ContRand's subgroups grow one by one (subgroups.py).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Plan, Strategy
+from evenjoin.strategies.bistream import ContRand
 from evenjoin.strategies.sized import Sized
+from evenjoin.strategies.subgroups import Subgroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:
         low, high, fill = scaling.scale_in, scaling.scale_out, scaling.fill
         strategy = replace(strategy, task_capacity=scaling.task_capacity, low=low, high=high, fill=fill)
         return strategy.limited(scaling.min_instances, scaling.max_instances)
+    if isinstance(strategy, ContRand):
+        return Subgroups(strategy, scaling)
     return Elastic(strategy, scaling)
 
 

@@ -19,7 +19,7 @@
 The engine states which codes may match (`RoutingTable.links`). `for_join` tells the initial table too. Without it a
 cube has "u" dims only, which suits any join. Where keys are redacted and compared by order nothing is sampled, so
 no table names a key.
-Not here: a range over codes that cannot be subtracted (floats, sums that may be capped). These have no link.
+Not here: a range over codes that cannot be subtracted (`l.x + 1 < r.x` of floats). These have no link.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ EVEN = 1.25
 store."""
 CHANCE = 3.0
 """Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
-HALVINGS = 6
-"""Steps of the binary search for a capacity. Each step makes a scheme."""
+CLOSE = 0.04
+"""How close, as a part of itself, the binary search for a capacity comes. Each step makes a scheme."""
 LIMITS = (1, 256)
 """`least` and `most` of a strategy to which the user has given neither."""
 T = TypeVar("T")
@@ -177,14 +177,16 @@ class Sized:
         """
         wanted = self.fill * self.task_capacity
         tasks, made = offer(wanted)
-        if self.least <= tasks <= self.most:
+        if self.least <= tasks <= self.most or not sum(volumes(points)):
             return made
         bound = min(max(tasks, self.least), self.most)
-        low, high = (0.0, min(wanted, sum(volumes(points)))) if tasks < bound else (wanted, 2 * wanted)
+        even = sum(volumes(points)) / bound  # no scheme of so many tasks does with less
+        low = even if tasks < bound else max(wanted, even)
+        high = 2 * low
         while (found := offer(high))[0] > bound:
             low, high = high, 2 * high
         made = found[1]
-        for _ in range(HALVINGS):
+        while high - low > CLOSE * low:
             middle = (low + high) / 2
             tasks, offered = offer(middle)
             if tasks > bound:

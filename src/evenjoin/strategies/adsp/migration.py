@@ -25,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from evenjoin.errors import TableError
+from evenjoin.placement.diff import heirs
 from evenjoin.placement.pieces import Points, pieces
 from evenjoin.placement.place import At, place
 from evenjoin.placement.ranges import FIRST_CODE, LAST_CODE, Interval
@@ -66,7 +67,7 @@ def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> Migr
     """Alg. 5, for the tuples alive that `points` stand for. O(pieces * targets)."""
     copies: list[Copy] = []
     discards: list[Discard] = []
-    heirs = new.heirs(old).tolist()
+    heir = heirs(old, new).tolist()
     for side in range(old.groups):
         for codes, begin, end, volume, before, after in _pieces(old, new, side, points):
             where = codes, begin, end, volume
@@ -74,9 +75,9 @@ def migration_plan(old: RoutingTable, new: RoutingTable, points: Points) -> Migr
                 raise TableError(
                     f"codes {codes.first} to {codes.last} of side {side} were stored nowhere: nobody has them"
                 )
-            kept = {heirs[instance] for instance in before}
+            kept = {heir[instance] for instance in before}
             copies += [Copy(side, target, *where, min(before)) for target in after if target not in kept]
-            discards += [Discard(side, target, *where) for target in before if heirs[target] not in after]
+            discards += [Discard(side, target, *where) for target in before if heir[target] not in after]
     return MigrationPlan(_joined(copies), _joined(discards))
 
 

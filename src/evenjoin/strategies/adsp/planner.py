@@ -14,9 +14,10 @@ Not here: when a plan is called for, and the limits of the number of tasks (../s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, inf
+from typing import Literal
 
 import numpy as np
 
@@ -26,15 +27,16 @@ from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import SAMPLE_POINTS, Grain
 from evenjoin.placement.pieces import Points, moved_volume, stored_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
-from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.table import RoutingTable, Succession
 from evenjoin.strategies.adsp.areas import Plan as Scheme
 from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
 from evenjoin.strategies.adsp.exact import filled, fullest, varietal
+from evenjoin.strategies.adsp.front import Room, extended, front_of, in_rows
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.adsp.slabs import slabs
-from evenjoin.strategies.base import Plan, register, require
-from evenjoin.strategies.sized import Sized, volumes
+from evenjoin.strategies.base import Plan, Stay, register, require
+from evenjoin.strategies.sized import EVEN, Sized, volumes
 
 POINTS = 16
 """Points of each side for a task."""
@@ -43,6 +45,8 @@ NEARLY = 1.05
 CLOSE = 1.1
 """Alg. 2 is not asked where slabs need at most this many times the tasks that the tuples without copies would fill."""
 MOST_LINES = 2**18
+RESERVE = 4
+"""Where codes grow, tasks are too many only if their tuples would fill less than this part of them."""
 
 
 @register("adsp")
@@ -60,8 +64,10 @@ class Adsp(Sized):
     @property
     def grain(self) -> Grain:
         """At least POINTS points of each side for every task, if tasks are as full as planned and have as much of one
-        side as of the other."""
-        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=self.fill * self.task_capacity / (2 * POINTS))
+        side as of the other. Where V is in bytes, or decides nothing, there are as many as `most` tasks need."""
+        known = self.unit == "tuples" and not self.is_fixed
+        wanted = self.fill * self.task_capacity / (2 * POINTS) if known else 1.0
+        return Grain(most=max(POINTS * self.most, SAMPLE_POINTS), tuples=wanted)
 
     def may_shrink(self, table: RoutingTable) -> bool:
         """Even at the minimum size a plan may help: one grid stores copies that areas would avoid."""
@@ -81,14 +87,44 @@ class Adsp(Sized):
         points = self.points(items)
         if not points:
             return None
-        search = _Search(table, points, self.lines, self.fill * self.task_capacity)
+        front = front_of(report, points, items.alive, table.reach)
+        if front is None:
+            return self._areas(points, table, "any")
+        load = self.load(items, table)[0]
+        room, bound = self._room(load)
+        full = load > bound
+        if table.ranged and not full.any() and load.sum() > table.instances * room.wanted / RESERVE:
+            return Stay("codes grow: the tasks that are empty yet are for the codes to come")
+        if table.ranged and in_rows(table) and full.sum() <= 1 and table.instances < self.most:
+            return extended(table, points, front, room)
+        seen = self._areas(points, table, "rows")
+        made = extended(seen, points, front, room)
+        new = (-1,) * (made.instances - seen.instances)
+        follows = (
+            None if seen.follows is None or seen is table else Succession(seen.follows.table, (*seen.follows.of, *new))
+        )
+        return table if made is table else replace(made, version=table.version + 1, follows=follows)
 
+    def _room(self, load: F64) -> tuple[Room, float]:
+        """What tasks are to hold where codes grow, and above what they are too full. Where the number of tasks is
+        fixed, they hold what there is, evenly."""
+        if self.is_fixed:
+            return Room(float(load.mean()), inf, self.most), EVEN * float(load.mean())
+        return Room(self.fill * self.task_capacity, self.task_capacity, self.most), self.high * self.task_capacity
+
+    def _areas(self, points: Points, table: RoutingTable, cut: Cut) -> RoutingTable:
+        """The table for the codes seen."""
+        search = _Search(table, points, cut, self.lines, self.fill * self.task_capacity)
         offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
-        few = max(fewest, min(NEARLY * fewest, self.most))
+        few = min(NEARLY * fewest, max(self.most, fewest))
         some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) <= few]
         tables = [fitted(table, offer, points) for offer in some]
         return min(tables, key=lambda made: moved_volume(table, made, points))
+
+
+Cut = Literal["any", "rows"]
+"""Which areas are looked for: any, or only those that are cut by rows."""
 
 
 def schemes_for(tasks: Tasks, fine: Matrix, coarse: Matrix, enough: float) -> list[Scheme]:
@@ -102,9 +138,10 @@ class _Search:
     """The schemes for one table and one set of points, for any capacity. The matrices are made once: `fine` has a cut
     at every point, as far as tasks of the wanted capacity can use them, `coarse` has few."""
 
-    def __init__(self, table: RoutingTable, points: Points, lines: int, wanted: float) -> None:
-        self._volumes = volumes(points)
-        self._now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
+    def __init__(self, table: RoutingTable, points: Points, cut: Cut, lines: int, wanted: float) -> None:
+        self._volumes, self._cut = volumes(points), cut
+        now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
+        self._now = now if cut == "any" or in_rows(table) else ()
         self._bound = table.reach != EVERYTHING
         if self._bound:
             ends = {end for area in self._now for side in (area.rows, area.columns) for end in (side.low, side.high)}
@@ -120,7 +157,10 @@ class _Search:
         (fewest,), _ = tasks(*(np.array([volume]) for volume in self._volumes))
         if not self._bound:
             return int(fewest), (capacity, [()])
-        plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
+        if self._cut == "rows":
+            plans = [slabs(self._fine, tasks, 0)]
+        else:
+            plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
         now, _ = tasks(*np.array([self._fine.volumes(area) for area in self._now]).reshape(-1, 2).T)
         counts = [fewest, *(plan.tasks for plan in plans), *([now.sum()] if self._now else [])]
         schemes = [self._now, *(plan.areas for plan in plans)]
