@@ -117,7 +117,7 @@ def every_size():
                 yield pytest.param(name, reach, tasks, marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("name", "reach", "tasks"), every_size())
+@pytest.mark.parametrize(("name", "reach", "tasks"), [*every_size()])
 def test_a_fixed_number_of_instances_holds(name, reach, tasks):
     """Whatever the volumes are, plans have as many tasks as were asked for; Dynamic needs a power of
     two and says so."""
