@@ -26,7 +26,7 @@ EAGER = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 """Guards that let every plan through: a scheme changes whenever its strategy wants to."""
 SIDES = {"l": "left", "r": "right", "t": "third"}
 """By alias the name of a side's rows in a case. Not every case has a third side."""
-SIZED = ("square(task_capacity=6)", "adsp(task_capacity=6)", "dynamic(task_capacity=6, most=16)")
+SIZED = ("square(task_capacity=6, most=64)", "adsp(task_capacity=6, most=64)", "dynamic(task_capacity=6, most=16)")
 """Strategies for conditions without an equality that have a planner, with tasks so small that it plans."""
 
 

@@ -160,7 +160,7 @@ def settings_of(join: str, batch: int) -> Start:
     if len(JOINS[join].sides) > 2:
         return Start("trijoin", size)
     keyed = engine.accepts(JOINS[join], Start("hash", 3))
-    return Start("fastjoin(theta=1.05, sure=0)" if keyed else "adsp(task_capacity=8)", size)
+    return Start("fastjoin(theta=1.05, sure=0)" if keyed else "adsp(task_capacity=8, most=64)", size)
 
 
 def embedded_scenes(folder: Path, join: str) -> list[Scene]:

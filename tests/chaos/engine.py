@@ -50,9 +50,9 @@ EAGERLY = {
     "djb": "djb(theta_max=0.05)",
     "lsstream": "lsstream(alpha=0.05)",
     "readj": "readj(theta=0.05, sigma=0.001)",
-    "square": "square(task_capacity=8)",
+    "square": "square(task_capacity=8, most=64)",
     "dynamic": "dynamic(task_capacity=8, most=8)",
-    "adsp": "adsp(task_capacity=8)",
+    "adsp": "adsp(task_capacity=8, most=64)",
 }
 """Settings under which a strategy plans after nearly every small batch. Others run as they are."""
 

@@ -81,7 +81,7 @@ PLANNED = [
     *(("fastjoin", kind) for kind in KEYS),
     ("djb", "integer"),
     ("djb", "text"),
-    ("adsp(task_capacity=300)", "integer"),
+    ("adsp(task_capacity=300, most=64)", "integer"),
 ]
 
 
@@ -127,7 +127,9 @@ def test_a_redacted_key_is_told_by_its_salted_code(tmp_path, monkeypatch):
     assert names[0] != names[1]
 
 
-@pytest.mark.parametrize("strategy", ["random", "square(task_capacity=150)", "dynamic(task_capacity=150)"])
+@pytest.mark.parametrize(
+    "strategy", ["random", "square(task_capacity=150, most=64)", "dynamic(task_capacity=150, most=64)"]
+)
 def test_keys_of_a_band_are_neither_sampled_nor_told(strategy, tmp_path):
     """Where codes are compared by order they are the keys' values: they stay in the segments, and the join runs."""
     keys, folder, seen = KEYS["integer"], tmp_path / "ck", set()
@@ -166,7 +168,7 @@ def test_areas_of_a_band_cannot_be_redacted():
     sides = {"l": schema, "r": schema}
     asked = {"strategy": "adsp(task_capacity=100)", "redact_keys": True}
     with pytest.raises(
-        SpecError, match=r"redact_keys=True with strategy 'adsp'.*\n.*dynamic, hypercube, random, square"
+        SpecError, match=r"redact_keys=True with strategy 'adsp'.*\n.*dynamic, hypercube, ideal, random, square"
     ):
         evenjoin.local(sides, "abs(l.k - r.k) <= 1", **asked)
     scaling = evenjoin.Scaling(task_capacity=10)

@@ -10,6 +10,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.commit.identity import recorded_log
@@ -174,6 +176,19 @@ def test_scale_ins_in_a_row_lose_and_repeat_nothing(case):
     assert found == brute_force(spec, whole(some))
     if case == "grids":
         assert renumbered
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=5, max_size=5), st.integers(1, 60))
+def test_any_sequence_of_grids(shapes, budget):
+    """Up, down and across, with runs merged on the way: the brute-force join."""
+    tables, some = chain(one_grid(3, 4), *(Scheme(*shape) for shape in shapes)), batches(rows=16)
+    with evenjoin.local(
+        SCHEMAS, "l.k <> r.k", select=SELECT, strategy=Fixed(tables), instances=12, merge_budget=budget
+    ) as join:
+        found = multiset(pa.concat_tables([join.process(batch) for batch in some]))
+    assert found == brute_force(build_spec(SCHEMAS, "l.k <> r.k", select=SELECT), whole(some))
 
 
 def moving(tables, condition, count):

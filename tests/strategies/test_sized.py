@@ -117,7 +117,7 @@ def every_size():
                 yield pytest.param(name, reach, tasks, marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("name", "reach", "tasks"), every_size())
+@pytest.mark.parametrize(("name", "reach", "tasks"), [*every_size()])
 def test_a_fixed_number_of_instances_holds(name, reach, tasks):
     """Whatever the volumes are, plans have as many tasks as were asked for; Dynamic needs a power of
     two and says so."""
@@ -193,8 +193,8 @@ def test_a_stationary_stream_is_left_alone(name, reach, size):
 @pytest.mark.parametrize("name", ["square", "dynamic", "adsp"])
 def test_with_the_full_history_rebalances_grow_with_the_logarithm(name):
     """As many rebalances while the volume grows from 1/4 of the history to 1/2 as from 1/2 to all of it, about."""
-    sized = elastic(resolve(name), Scaling(1000))
+    sized = elastic(resolve(name), Scaling(1000, max_instances=2000))
     found, _ = rebalances(sized, EVERYTHING, 64, lambda batch: 100 * (batch + 1))
     early, late = sum(16 <= batch < 32 for batch in found), sum(batch >= 32 for batch in found)
     assert late <= early + 2, found
-    assert len(found) <= 12
+    assert len(found) <= 16

@@ -34,12 +34,13 @@ class Dynamic(Sized):
     """One grid of 2^a x 2^b tasks."""
 
     def fixed(self, instances: int) -> Dynamic:
-        if instances & (instances - 1):
+        made = Sized.fixed(self, instances)
+        if made.is_fixed and instances & (instances - 1):
             power = 2 ** (instances.bit_length() - 1)
             raise SpecError(
                 f"dynamic needs a power of two of instances, not {instances}: use instances={power} or {2 * power}"
             )
-        return Sized.fixed(self, instances)
+        return made
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         """One grid over the largest power of two of instances that there are, as square as that allows."""
