@@ -194,7 +194,7 @@ def test_a_band_that_nothing_is_in(name):
     )
     guards = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
     schemas = {"l": side.schema, "r": side.schema}
-    condition, strategy = "r.k BETWEEN l.k + 2 AND l.k", f"{name}(task_capacity=3)"
+    condition, strategy = "r.k BETWEEN l.k + 2 AND l.k", f"{name}(task_capacity=3, most=64)"
     with evenjoin.local(schemas, condition, select=["l.id"], instances=1, strategy=strategy, guards=guards) as join:
         assert [join.process({"l": side, "r": side}).num_rows for _ in range(3)] == [0, 0, 0]
         assert join.table().instances > 4

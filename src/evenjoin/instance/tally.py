@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenjoin.instance.follow import Here, Trail
-from evenjoin.instance.verify import key_values
+from evenjoin.instance.verify import key_values, values_of
 from evenjoin.kernels.band import float_of
 from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable
 from evenjoin.kernels.runs import expand, group_starts
@@ -30,6 +30,7 @@ from evenjoin.load.receipt import Aging, CellCount, HeavyKey
 from evenjoin.placement.place import cells_of
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
+from evenjoin.spec.expr import Call
 from evenjoin.state.packs import Rows
 from evenjoin.state.segment import Run
 from evenjoin.state.tuples import Tuples, TupleSchema
@@ -294,12 +295,14 @@ def _names(spec: JoinSpec, heads: Sequence[Head]) -> list[str]:
 def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.int64]) -> list[str]:
     """The keys of some tuples as labels for people, at most LABEL characters each.
 
-    An exact code is turned back into its key; hashed keys are read. Bytes that are no text become replacement
-    characters: a label is never looked up.
+    An exact code is turned back into its key; hashed keys are read, and so is a float of which the code is a step
+    (kernels/steps.py). Bytes that are no text become replacement characters: a label is never looked up.
     """
     values: list[list[Any]]
-    types, codec = spec.sides[side].index.types, tuples.schema.codec
-    if not codec.exact:
+    types, codec, exprs = spec.sides[side].index.types, tuples.schema.codec, spec.sides[side].index.exprs
+    if exprs and isinstance(exprs[0], Call) and exprs[0].name == "steps":
+        values = [_texts(column) for column in values_of(exprs[0].args[:1], spec.sides[side].alias, tuples, rows)]
+    elif not codec.exact:
         values = [_texts(column) for column in key_values(spec, side, 0, tuples, rows)]
     else:
         values = [_shown(codec.ordered(tuples.codes[rows]), types[0] if types else pa.int64())]

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from evenjoin.kernels.hashing import I64, is_fixed_width, ordered_int64
 from evenjoin.spec import JoinSpec
+from evenjoin.spec.expr import Expr
 from evenjoin.state.tuples import InOrder, Tuples
 
 Mask = npt.NDArray[np.bool_]
@@ -28,11 +29,14 @@ Mask = npt.NDArray[np.bool_]
 
 def key_values(spec: JoinSpec, side: int, index: int, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
     """The real keys of some tuples, those of an index of their side: one column for each part of the key."""
-    alias = spec.sides[side].alias
-    keys = spec.sides[side].indexes[index].exprs
-    used = {name for key in keys for name in key.columns}
+    return values_of(spec.sides[side].indexes[index].exprs, spec.sides[side].alias, tuples, rows)
+
+
+def values_of(exprs: Sequence[Expr], alias: str, tuples: Tuples, rows: npt.NDArray[Any]) -> list[pa.Array]:
+    """What expressions over the columns of a side are for some of its tuples."""
+    used = {name for expr in exprs for name in expr.columns}
     columns = {name: tuples.column(name[len(alias) + 1 :], rows) for name in used}
-    return [key.evaluate(columns, len(rows)) for key in keys]
+    return [expr.evaluate(columns, len(rows)) for expr in exprs]
 
 
 def key_checks(spec: JoinSpec, side: int, index: int, tuples: Tuples, rows: npt.NDArray[Any]) -> I64:

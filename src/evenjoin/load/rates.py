@@ -47,9 +47,6 @@ class Rates:
     codes: tuple[int, ...]
     of_keys: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rates:
         buckets, keys = (

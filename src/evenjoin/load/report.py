@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import mean
 from typing import Any, Literal
 
@@ -155,7 +155,7 @@ class LoadReport:
         data = {name: getattr(self, name) for name in self.__slots__}
         for name in ("instances", "heavy", "intake"):
             data[name] = [item.to_json() for item in data[name]]
-        data["rates"] = self.rates.to_json() if self.rates else None
+        data["rates"] = asdict(self.rates) if self.rates else None
         if self.slices:
             del data["samples"]
         return data

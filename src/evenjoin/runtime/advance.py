@@ -104,7 +104,8 @@ def migrated(
     """
     # places of what goes are numbered as in the old table, of what comes as in the new one
     manifest = Manifest(work.runs).changed_by((donor.gone, {}) for donor in donors)
-    manifest = manifest.renumbered({donor.instance: donor.heir for donor in donors})
+    if any(donor.heir != donor.instance for donor in donors):
+        manifest = manifest.renumbered({donor.instance: donor.heir for donor in donors})
     manifest = manifest.changed_by(({}, donor.come) for donor in donors)
     event = Migration(
         work.batch,
