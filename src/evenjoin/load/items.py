@@ -155,6 +155,18 @@ def planning_items(report: LoadReport, table: RoutingTable) -> Items:
     return smoothed(items_of(report, table), report.rates)
 
 
+GROWTHS = (16.0, 4.0)
+"""How many times the results of a batch planners look ahead while state grows."""
+
+
+def later(items: Items, report: LoadReport) -> list[Items]:
+    """The items of batches to come, the latest first; none if state does not grow, because tuples expire.
+
+    While nothing expires, state grows, and with it the results of each batch. So the load shifts to the keys that find
+    most, and a table that is even today is not even when the state has doubled."""
+    return [] if report.expired else [replace(items, results=growth * items.results) for growth in GROWTHS]
+
+
 def _items_of(report: LoadReport, table: RoutingTable) -> Items:
     sides, own = table.groups, table.compiled.key_codes
     cells = np.zeros((3, sides, table.cells))

@@ -1,18 +1,26 @@
-"""Rates: arrivals and results a batch, smoothed over batches, so that planners see a stream and not its noise.
+"""Rates: arrivals a batch and results per pair, smoothed over batches, so that planners see a stream and not its noise.
 
     rate' = rate + w * (this batch - rate),     w = 1/n in the n-th batch, and WEIGHT from the time on that 1/n is less
 
-They are kept by bucket (all keys of the bucket together) and by key. What a table does with a key does not change how
-often it comes, so rates outlive a change of table; only another number of buckets starts them anew. Of the items of a
-batch (items.py)
+Arrivals are kept by bucket (all keys of the bucket together) and by key. What a table does with a key does not change
+how often it comes, so rates outlive a change of table; only another number of buckets starts them anew. Of the items of
+a batch (items.py)
 
-    a key              has its own rate
+    a key              has its own rate of arrivals
     a remainder        has the rate of its bucket less those of the bucket's keys, at least 0
+
+What is found follows from what there is: a tuple that probes is compared with all that is stored, and finds some part m
+of it. So m is smoothed, for each key and each remainder, and the results of a batch in the store of side s are
+
+    results(s) = m * arrivals of the other sides * stored(s)          m = results of all sides / sum of these products
+
+Smoothing the results themselves would say too little while state grows. It would also take for skew what is only the
+order of arrival: in one batch side 0 counts as coming before side 1, so at first nearly all is found in its store.
 
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
-Not guaranteed: that the rates of a bucket's items add up to the bucket's. A key that is named for the first time begins
-with what this batch had of it.
+Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A key that is named for the first time
+begins with what this batch had of it.
 """
 
 from __future__ import annotations
@@ -37,69 +45,71 @@ DIGITS = 3
 class Rates:
     """The rates after `batches` batches.
 
-    of_buckets[s]   of side s, (arrivals, results) of each bucket in order: two lists
-    codes           of the keys, ascending
-    of_keys[s]      of side s, (arrivals, results) of each of these keys
+    in_buckets[s]            of side s, the arrivals of each bucket, in order
+    found_in_buckets         m of the remainder of each bucket
+    codes                    of the keys, ascending
+    of_keys[s], found_of_keys    the same of each of these keys
     """
 
     batches: int
-    of_buckets: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+    in_buckets: tuple[tuple[float, ...], ...]
+    found_in_buckets: tuple[float, ...]
     codes: tuple[int, ...]
-    of_keys: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+    of_keys: tuple[tuple[float, ...], ...]
+    found_of_keys: tuple[float, ...]
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rates:
-        buckets, keys = (
-            tuple((tuple(arrived), tuple(results)) for arrived, results in data[name])
-            for name in ("of_buckets", "of_keys")
-        )
-        return cls(data["batches"], buckets, tuple(data["codes"]), keys)
+        buckets, keys = (tuple(map(tuple, data[name])) for name in ("in_buckets", "of_keys"))
+        found, codes, of_keys = (tuple(data[name]) for name in ("found_in_buckets", "codes", "found_of_keys"))
+        return cls(data["batches"], buckets, found, codes, keys, of_keys)
 
 
 def rates_after(last: Rates | None, items: Items) -> Rates:
     """The rates after a batch with these items. O(items log items)."""
-    buckets = _by_bucket(items)
-    if last is None or len(last.of_buckets) != len(buckets) or len(last.of_buckets[0][0]) != buckets.shape[2]:
-        last = None
+    rest = np.flatnonzero(~items.is_key)
     order = np.flatnonzero(items.is_key)[np.argsort(items.code[items.is_key], kind="stable")]
-    codes, keys = items.code[order], np.stack([items.arrived[:, order], items.results[:, order]], axis=1)
-    if last is not None:
-        weight = max(1.0 / (last.batches + 1), WEIGHT)
-        before = np.array(last.of_buckets, np.float64)
-        buckets = before + weight * (buckets - before)
-        row, known = _found(np.array(last.codes, np.int64), codes)
-        old = np.array(last.of_keys, np.float64)[:, :, row[known]]
-        keys[:, :, known] = old + weight * (keys[:, :, known] - old)
-    return Rates(last.batches + 1 if last else 1, _listed(buckets), tuple(codes.tolist()), _listed(keys))
+    codes, found = items.code[order], _found(items)
+    buckets = np.stack([np.bincount(items.bucket, counts, len(rest)).astype(np.float64) for counts in items.arrived])
+    in_rest = np.zeros(len(rest))
+    in_rest[items.bucket[rest]] = found[rest]
+    keys, of_keys = items.arrived[:, order], found[order]
+    if last is None or len(last.in_buckets) != len(buckets) or len(last.in_buckets[0]) != len(rest):
+        return _rates(1, buckets, in_rest, codes, keys, of_keys)
+    weight = max(1.0 / (last.batches + 1), WEIGHT)
+    row, known = _row(np.array(last.codes, np.int64), codes)
+    for now, before in ((keys, np.array(last.of_keys)), (of_keys, np.array(last.found_of_keys))):
+        old = before[..., row[known]]
+        now[..., known] = old + weight * (now[..., known] - old)
+    for now, before in ((buckets, np.array(last.in_buckets)), (in_rest, np.array(last.found_in_buckets))):
+        now[...] = before + weight * (now - before)
+    return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys)
 
 
 def smoothed(items: Items, rates: Rates | None) -> Items:
     """The items with rates in place of this batch's arrivals and results. The same items, if nothing is known."""
     if rates is None or not len(items):
         return items
-    arrived, results = items.arrived.copy(), items.results.copy()
+    arrived, found = items.arrived.copy(), _found(items)
     keys, rest = np.flatnonzero(items.is_key), np.flatnonzero(~items.is_key)
-    row, known = _found(np.array(rates.codes, np.int64), items.code[keys])
-    of_keys, of_buckets = np.array(rates.of_keys, np.float64), np.array(rates.of_buckets, np.float64)
-    for number, counts in enumerate((arrived, results)):
-        counts[:, keys[known]] = of_keys[:, number, row[known]]
-        for side in range(len(counts)):
-            of_its_keys = np.bincount(items.bucket[keys], counts[side, keys], of_buckets.shape[2])
-            counts[side, rest] = np.maximum(of_buckets[side, number] - of_its_keys, 0.0)[items.bucket[rest]]
-    return replace(items, arrived=arrived, results=results)
+    row, known = _row(np.array(rates.codes, np.int64), items.code[keys])
+    arrived[:, keys[known]] = np.array(rates.of_keys, np.float64)[:, row[known]]
+    found[keys[known]] = np.array(rates.found_of_keys, np.float64)[row[known]]
+    found[rest] = np.array(rates.found_in_buckets, np.float64)[items.bucket[rest]]
+    for side, of_bucket in enumerate(np.array(rates.in_buckets, np.float64)):
+        of_its_keys = np.bincount(items.bucket[keys], arrived[side, keys], len(of_bucket))
+        arrived[side, rest] = np.maximum(of_bucket - of_its_keys, 0.0)[items.bucket[rest]]
+    return replace(items, arrived=arrived, results=found * (arrived.sum(axis=0) - arrived) * items.stored)
 
 
-def _by_bucket(items: Items) -> F64:
-    """[sides, 2, buckets] Arrivals and results of each bucket, with all its keys."""
-    buckets, sides = int((~items.is_key).sum()), len(items.arrived)
-    out = np.zeros((sides, 2, buckets))
-    for side in range(sides):
-        for number, counts in enumerate((items.arrived, items.results)):
-            out[side, number] = np.bincount(items.bucket, counts[side], buckets)
+def _found(items: Items) -> F64:
+    """[n] m of each item in this batch: results of all sides over the pairs that were compared."""
+    pairs = (items.asking * items.stored).sum(axis=0)
+    out: F64 = items.results.sum(axis=0) / np.maximum(pairs, 1.0)
     return out
 
 
-def _found(known: I64, codes: I64) -> tuple[I64, I64]:
+def _row(known: I64, codes: I64) -> tuple[I64, I64]:
     """The row of each code among the known ones (which ascend), and the positions of the codes that are known."""
     if not len(known):
         return np.zeros(len(codes), np.int64), np.zeros(0, np.int64)
@@ -107,6 +117,7 @@ def _found(known: I64, codes: I64) -> tuple[I64, I64]:
     return row, np.flatnonzero(known[row] == codes)
 
 
-def _listed(counts: F64) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:
-    sides = np.round(counts, DIGITS).tolist()
-    return tuple((tuple(arrived), tuple(results)) for arrived, results in sides)
+def _rates(batches: int, buckets: F64, in_rest: F64, codes: I64, keys: F64, of_keys: F64) -> Rates:
+    nested = [tuple(map(tuple, np.round(counts, DIGITS).tolist())) for counts in (buckets, keys)]
+    flat = [tuple(float(f"{m:.6g}") for m in found.tolist()) for found in (in_rest, of_keys)]
+    return Rates(batches, nested[0], flat[0], tuple(codes.tolist()), nested[1], flat[1])

@@ -30,7 +30,7 @@ import numpy as np
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.djb import workloads
-from evenjoin.load.items import F64, Items
+from evenjoin.load.items import F64, Items, later
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Bounds, Stay, register
@@ -98,10 +98,20 @@ class Readj:
         return max(_by_row(self.load(items, table)))
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | Stay:
-        """The plan of the best sigma, or why there is none."""
+        """The plan of the best sigma, or why there is none. While state grows it is made for batches to come, unless it
+        would be out of bounds today."""
         before = _by_row(workloads(items, table))
         if max(before) <= self.alert:
             return Stay(f"the heaviest load is {max(before):.2f} above the mean, no plan is called for")
+        for future in later(items, report):
+            made = self._plan(_by_row(workloads(future, table)), future, table)
+            if isinstance(made, RoutingTable):
+                after = _by_row(workloads(items, made))
+                if _gains(before, after) and max(after) <= self.theta:
+                    return made
+        return self._plan(before, items, table)
+
+    def _plan(self, before: tuple[float, ...], items: Items, table: RoutingTable) -> RoutingTable | Stay:
         sigmas = SIGMAS if isinstance(self.sigma, str) else (self.sigma,)
         offers = [offer for sigma in sigmas if _gains(before, (offer := self._offer(items, table, sigma)).uneven)]
         if not offers:

@@ -260,17 +260,20 @@ class Draft:
         out[unit] = 1.0
         return out
 
-    def noise(self, row: int) -> F64:
-        """[instances] The standard deviation of each unit's load from batch to batch, if arrivals are independent of
-        each other: an item with work w from a arrivals has the variance w^2 / a."""
-        out = np.zeros(self.load.shape[1])
-        arrivals = np.maximum(self.items.arrived.sum(axis=0), 1.0)
+    def noise(self, row: int, part: float, kept: Literal["for ever", "for a while"]) -> F64:
+        """[instances] The standard deviation of each unit's load by chance, if arrivals are independent of each other
+        and `part` of the noise of one batch is left in their rate. An item with work w from a arrivals has the variance
+        w^2 part^2 / a; and w^2 / s more if its s stored tuples expire, so that others take their place."""
+        out, every = np.zeros(self.load.shape[1]), self.items
+        variance = part**2 / np.maximum(every.arrived.sum(axis=0), 1.0)
+        if kept == "for a while":
+            variance += 1.0 / np.maximum(every.stored.sum(axis=0), 1.0)
         whole = self.whole_on(row)
         some = whole >= 0
-        out += np.bincount(whole[some], (self.of_row(row) ** 2 / arrivals)[some], len(out))
+        out += np.bincount(whole[some], (self.of_row(row) ** 2 * variance)[some], len(out))
         for side in self.sides[row]:
             for n in np.flatnonzero(~some).tolist():
-                out += self.work(side, n) ** 2 / arrivals[n]
+                out += self.work(side, n) ** 2 * variance[n]
         return np.sqrt(out)
 
     def floor(self) -> tuple[float, str]:

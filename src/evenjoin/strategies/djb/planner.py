@@ -13,7 +13,7 @@ constraint that cannot be met. Then the planner stays and says so, with the leas
 allow, so that a table is not changed again and again for nothing. It also stays while a theta is no larger than chance
 makes it: loads are counts of independent arrivals, and the largest of many units is always some way off. And while
 nothing expires, state grows, and with it results: a table that is even today would not be even in a few batches. Then
-plans are made for GROWTH times the results of the batch, unless that would be out of bounds today.
+plans are made for the results of batches to come (`later` in load/items.py), unless that would be out of bounds today.
 
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest. (The second is needed because splitting adds probes everywhere, which by itself also looks even.) Everything
@@ -23,13 +23,13 @@ is a function of the report. Not guaranteed: theta(pu) <= theta_max. Not here: t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenjoin.load.djb import Measure, factors, imbalance, side_gap, workloads
-from evenjoin.load.items import F64, Items
+from evenjoin.load.items import F64, Items, later
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Bounds, Plan, Stay, halves, register, require
@@ -45,14 +45,11 @@ two seeds: 4 a unit end with 656 and 671 records, 8 with 24 and 25, 16 with 8 an
 every bucket."""
 WORTH = 0.1
 """Where theta_max cannot be met, a plan must lower theta by this part of itself."""
+Kept = Literal["for ever", "for a while"]
 ROUNDING = 1e-9
 """How far above a bound a factor may be that was planned to meet it."""
-GROWTH = 2
-"""How many times the results of a batch are expected while nothing expires: as many as when the state has doubled."""
 SMOOTHED = 0.5
 """What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
-CERTAIN = 1.5
-"""The same where theta_max is still kept: a plan made too early for nothing is worse than one made a batch later."""
 
 
 @register("djb")
@@ -102,7 +99,6 @@ class DJB:
 
     @property
     def alert(self) -> float:
-        """Half way from the aim to theta_max. Below theta_max only what chance does not explain is a reason."""
         return self.bounds.alert
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
@@ -124,8 +120,8 @@ class DJB:
         """Eq. 4 in three tiers; see the top of this file."""
         if self.imbalance(items, table) <= self.alert:
             return None
-        if self.measure == "work" and not report.expired:
-            made = self._plan(report, replace(items, results=GROWTH * items.results), table)
+        for future in later(items, report) if self.measure == "work" else ():
+            made = self._plan(report, future, table)
             new = table if isinstance(made, Stay) else made.table()
             before, after = self.load(items, table), self.load(items, new)
             if _better(before, after, self.bounds.goal) and self.imbalance(items, new) <= self.theta_max:
@@ -136,7 +132,8 @@ class DJB:
     def _plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Draft | Stay:
         before, goal = self.load(items, table), self.bounds.goal
         draft, now = draft_of(items, table, goal, self.measure), imbalance(before, goal)
-        if self.measure == "work" and not significant(draft, goal, SMOOTHED if now > self.theta_max else CERTAIN):
+        kept: Kept = "for a while" if report.expired else "for ever"
+        if self.measure == "work" and not significant(draft, goal, self.theta_max, kept):
             return Stay(f"theta {now:.3f} is no more than batches differ by chance")
         offers = [offer for offer in candidates(draft) if _better(before, offer.workloads, goal)]
         uneven = [imbalance(offer.workloads, goal) for offer in offers]
@@ -158,15 +155,16 @@ class DJB:
         return least if least <= (1 - WORTH) * now and now > self.theta_max else None
 
 
-def significant(draft: Draft, theta: float, part: float) -> bool:
-    """Whether a unit is further out of the bounds for `theta` than chance would put the furthest of all units, if this
-    part of a batch's noise is left in the loads; or the sides are too far apart."""
-    if side_gap(draft.workloads, theta):
+def significant(draft: Draft, goal: float, most: float, kept: Kept) -> bool:
+    """Whether a unit is further from the goal than chance would put the furthest of all units, and from theta_max
+    (`most`) than chance would put this one; or the sides are too far apart. `kept` says how long tuples are."""
+    if side_gap(draft.workloads, goal):
         return True
     for row in range(len(draft.sides)):
         units, mean = draft.units(row), draft.mean(row)
-        chance = part * np.sqrt(2 * np.log(max(len(units), 2))) * draft.noise(row)[units]
-        if (np.abs(draft.load[row, units] - mean) - theta * mean > chance).any():
+        off, one = np.abs(draft.load[row, units] - mean), draft.noise(row, SMOOTHED, kept)[units]
+        furthest = np.sqrt(2 * np.log(max(len(units), 2))) * one
+        if ((off - goal * mean > furthest) & (off - most * mean > one)).any():
             return True
     return False
 
