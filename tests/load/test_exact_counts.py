@@ -122,7 +122,7 @@ def test_rates_start_anew_with_other_buckets():
         return evenjoin.load.items.Items(zeros, zeros > 0, np.arange(buckets), counts, counts, counts)
 
     rates = rates_after(rates_after(None, items(4, 10)), items(4, 20))
-    assert (rates.batches, rates.of_buckets[0][0]) == (2, (15.0,) * 4)
+    assert (rates.batches, rates.in_buckets[0]) == (2, (15.0,) * 4)
     assert rates_after(rates, items(8, 3)).batches == 1
 
 

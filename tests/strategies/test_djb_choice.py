@@ -169,7 +169,7 @@ def test_chance_is_no_reason():
     for times, stays in ((1, True), (1000, False)):
         report = counted(
             table,
-            {3: (3 * times, 0, 1, 0, 0, 0), 4: (2 * times, 0, 1, 0, 0, 0), 0: (3 * times, 0, 1, 0, 0, 0)},
+            {key: (new * times, 0, 4 * new * times, 0, 0, 0) for key, new in ((3, 3), (4, 2), (0, 3))},
             expired=1,
         )
         items = items_of(report, table)

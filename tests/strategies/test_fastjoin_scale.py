@@ -142,7 +142,7 @@ def rebalances(strategy, instances, exponent, window, seed, monkeypatch, keys=40
     monkeypatch.setattr(rebalance, "planning_items", lambda report, table: report.items)
     table, codes, made = strategy.initial(instances, 2, "shared"), codes_of(keys, seed), []
     for batch, counts in enumerate(stationary(weights(keys, exponent), each * instances, 40, seed, window)):
-        report = SimpleNamespace(batch=batch, items=reported(table, codes, *counts))
+        report = SimpleNamespace(batch=batch, expired=0, items=reported(table, codes, *counts))
         last = made[-1] if made else None
         decision = rebalance.decide(strategy, report, table, Guards(), last, lambda: 0.0)
         made += [batch] if decision.table is not table else []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import TableError
 from evenjoin.load.djb import Costs, costs, records, workloads
 from evenjoin.load.items import items_of, loads, work_by_instance
-from evenjoin.load.report import InstanceLoad
+from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, RoutingTable, check
 from evenjoin.placement.topology import Cube
 from evenjoin.strategies import DJB, Readj, resolve
@@ -130,7 +130,7 @@ def test_readj_swaps_keys_with_all_their_sides():
     table = together(Readj().initial(2, 3, "shared"))
     items = items_of(counted(table, firsts(k3=30, k4=30, k0=20, k1=20)), table)
     assert workloads(items, table).tolist() == [[180, 120]]
-    made = check(Readj(theta=0.1).plan(None, items, table))
+    made = check(Readj(theta=0.1).plan(LoadReport(0, (), (), (), (), expired=1), items, table))
     assert workloads(items, made).tolist() == [[150, 150]]
     moved = {code: Edit(made).topology(code).units for code in records(made)}
     assert set(moved.values()) <= {((0,), (0,), (0,)), ((1,), (1,), (1,))}

@@ -142,12 +142,16 @@ def _agreeing(items: Items, table: RoutingTable, held: F64) -> Points:
     return tuple((codes, weights * factor[side]) for side, (codes, weights) in enumerate(items.alive))
 
 
-def with_rates(report: LoadReport, last: LoadReport | None, table: RoutingTable) -> LoadReport:
-    """The report of a batch that ran under `table`, with smoothed rates that go on from those of the last report. A
-    table of grids or areas has none: there the planners go by what is stored."""
+def with_rates(
+    report: LoadReport, last: LoadReport | None, table: RoutingTable
+) -> tuple[LoadReport, Items]:  # fmt: skip
+    """The report of a batch that ran under `table`, with smoothed rates that go on from those of the last report; and
+    its items as planners see them. A table of grids or areas has no rates: there they go by what is stored."""
+    items = items_of(report, table)
     if is_matrix(table):
-        return report
-    return replace(report, rates=rates_after(last.rates if last else None, items_of(report, table)))
+        return report, items
+    rates = rates_after(last.rates if last else None, items)
+    return replace(report, rates=rates), smoothed(items, rates)
 
 
 def planning_items(report: LoadReport, table: RoutingTable) -> Items:

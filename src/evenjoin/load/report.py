@@ -287,7 +287,7 @@ def fold(
     return LoadReport(
         receipts[0].batch,
         instances,
-        _heaviest(receipts, sides),
+        _heaviest(receipts),
         _cells(receipts),
         intake,
         recent=(*before, taken)[-RECENT:],
@@ -355,7 +355,7 @@ def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
     return tuple((side, cell, *total[side, cell]) for side, cell in sorted(total))  # type: ignore[misc]
 
 
-def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
+def _heaviest(receipts: Sequence[Receipt]) -> tuple[HeavyKey, ...]:
     """Every reported key once, the heaviest first.
 
     Under a Biclique a tuple is stored on one unit of its side, but probes all units of the other. So arrivals are added
@@ -368,14 +368,22 @@ def _heaviest(receipts: Sequence[Receipt], sides: int) -> tuple[HeavyKey, ...]:
         for key in (*receipt.heavy, *receipt.asked):
             if key.code in seen:
                 seen[key.code].append(key)
-    keys = []
-    for code, parts in seen.items():
-        probed = tuple(max(part.probed[s] for part in parts) for s in range(sides))
-        arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in range(sides))
-        stored = tuple(sum(part.stored[s] for part in parts) for s in range(sides))
-        results = tuple(sum(part.results[s] for part in parts) for s in range(sides))
-        keys.append(HeavyKey(code, names[code], arrived, probed, stored, results))
-    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - k.matches, k.code)))
+    keys = [_as_one(names[code], parts) for code, parts in seen.items()]
+    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - sum(k.results), k.code)))
+
+
+def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
+    """A key from what its hosts counted of it."""
+    first, *others = parts
+    if not others:
+        arrived = tuple(map(max, first.arrived, first.probed))
+        return HeavyKey(first.code, name, arrived, first.probed, first.stored, first.results)
+    sides = range(len(first.arrived))
+    probed = tuple(max(part.probed[s] for part in parts) for s in sides)
+    arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in sides)
+    stored = tuple(sum(part.stored[s] for part in parts) for s in sides)
+    results = tuple(sum(part.results[s] for part in parts) for s in sides)
+    return HeavyKey(first.code, name, arrived, probed, stored, results)
 
 
 def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:

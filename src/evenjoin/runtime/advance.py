@@ -66,13 +66,14 @@ def advance(
     ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
     report = report_of(receipts, stored, kept, expired, before.report, ran)
     report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
+    items = None
     if work.tracked:
-        report = with_rates(report, before.report, work.table)
+        report, items = with_rates(report, before.report, work.table)
     rebalanced = before.verdict.rebalanced if before.verdict else None
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))
     else:
-        decision = decide(settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch)
+        decision = decide(settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items)
     commit = Commit(
         work.batch, work.table.name, decision.table.name, kept, mark, report, settings.asked,
         migration=followed_by(migration, decision.verdict, report) if migration else None,

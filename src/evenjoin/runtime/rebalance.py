@@ -55,11 +55,11 @@ class Decision:
 
 def decide(
     strategy: Strategy, report: LoadReport, table: RoutingTable, guards: Guards, rebalanced: int | None,
-    now: Callable[[], float],
+    now: Callable[[], float], items: Items | None = None,
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
-    seconds."""
-    items = planning_items(report, table)
+    seconds. `items` are those that planners see, if they are known already."""
+    items = planning_items(report, table) if items is None else items
     started = now()
     before = strategy.imbalance(items, table)
     verdict = Verdict(report.batch, round(before, 4), "even", rebalanced)
