@@ -93,7 +93,7 @@ def test_what_was_observed_can_be_said_by_hand():
     """A profile fitted on one kind of batch repeats its duration."""
     batch = Observed(np.array([[1.0, 100.0, 700.0, 50.0]]), np.array([5.0]), 100, 30.0)
     cluster = Cluster()
-    assert fit([([batch], cluster)]).batch_ms(batch.busy_ms, 100, cluster) == pytest.approx(30.0)
+    assert fit([([batch], cluster)]).batch_ms(batch.busy_ms, 100, 0, cluster) == pytest.approx(30.0)
 
 
 def test_the_papers_engines_gain_from_balance_what_ours_does_not():

@@ -30,6 +30,7 @@ from evenjoin.sim.cost import Observed, Profile, fit, observed
 from evenjoin.sim.scenario import Scenario
 from evenjoin.sim.simulation import Simulation
 from evenjoin.state.files import open_folder
+from evenjoin.strategies.base import Bounds
 
 SKIP = 2
 """The first batches of a run, in which everything is loaded and compiled, are not judged."""
@@ -41,7 +42,8 @@ class Off:
 
     batch_ms     of the time of all judged batches together
     each         of the time of a batch, on average
-    imbalance    by the strategy's own measure, on average; None where the run has none
+    imbalance    by the strategy's own measure, on average; None where the run has none. A measure of which 0 is even is
+                 the excess of the heaviest load over the mean; there the heaviest loads themselves are compared
     """
 
     batches: int
@@ -60,7 +62,12 @@ def explained(profile: Profile, batches: Sequence[Observed], cluster: Cluster) -
     if not batches:
         raise SpecError("no batch to judge: a run needs more batches than are skipped")
     wanted = np.array([batch.duration_ms for batch in batches])
-    got = np.array([profile.batch_ms(profile.busy_of(batch.columns), batch.rows, cluster) for batch in batches])
+    got = np.array(
+        [
+            profile.batch_ms(profile.busy_of(batch.columns), batch.rows, int(batch.columns[:, 3].sum()), cluster)
+            for batch in batches
+        ]
+    )
     return Off(len(batches), float(got.sum() / wanted.sum() - 1), float(np.abs(got / wanted - 1).mean()))
 
 
@@ -74,10 +81,11 @@ def against(scenario: Scenario, commits: Sequence[Commit], skip: int = SKIP) -> 
         if commit.batch >= skip:
             pairs.append((line, commit))
     real, made = sum(commit.duration_ms for _, commit in pairs), sum(line.batch_ms for line, _ in pairs)
+    more = 1.0 - getattr(simulation.settings.strategy, "bounds", Bounds(1.0, 1.0)).even
     judged = [
-        abs(line.imbalance / commit.verdict.imbalance - 1)
+        abs((line.imbalance + more) / (commit.verdict.imbalance + more) - 1)
         for line, commit in pairs
-        if line.imbalance is not None and commit.verdict is not None and commit.verdict.imbalance
+        if line.imbalance is not None and commit.verdict is not None and commit.verdict.imbalance is not None
     ]
     each = mean(abs(line.batch_ms / commit.duration_ms - 1) for line, commit in pairs)
     return Off(len(pairs), made / real - 1, each, mean(judged) if judged else None)

@@ -109,7 +109,7 @@ class Simulation:
         busy = self._busy(counts, table.instances)
         rows = sum(one.tuples for slices in arrivals for one in slices)
         cluster = self._cluster(table.instances)
-        batch_ms = self.scenario.profile.batch_ms(busy, rows, cluster)
+        batch_ms = self.scenario.profile.batch_ms(busy, rows, int(counts.results.sum()), cluster)
         if migration is not None:
             batch_ms += migration.pause_ms
         latency = self._queues.interval(counts, busy, max(self.scenario.trigger_ms, 1e-9))

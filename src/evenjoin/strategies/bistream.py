@@ -20,11 +20,8 @@ from evenjoin.placement.topology import Biclique
 from evenjoin.strategies.base import Static, halves, register
 
 PER_UNIT = 4
-"""Buckets per unit of a hash table, unless said otherwise. A planner can move buckets where keys are too small to
-matter; they are also LS-Stream's partitions. More buckets balance finer where no key is hot. But a hot key's partition
-cannot be divided. In LS-Stream's model its R^c grows with the square of its share, so LI cannot fall below that
-partition's own excess over the mean. With zipf 1.0 on both sides and 8 shared instances that is 1.9 with 16 buckets a
-unit, and below 1 with 4."""
+"""Buckets per unit of a hash table, unless a planner asks for more. A planner can move buckets where keys are too small
+to matter."""
 
 
 def hash_table(
