@@ -38,8 +38,8 @@ LAYERS = [
     "evenjoin",  # __init__.py: the package as a user sees it
     "testing",
     "console",
-    "sim",
     "bench",
+    "sim",
     "cli",
 ]
 """Lowest first: a file may import what is in its own layer or in one that stands earlier in this list."""

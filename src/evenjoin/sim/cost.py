@@ -14,7 +14,7 @@ What is handed to the sink is work of its own (`out`): Spark's processes take ev
 
 Not guaranteed: that a profile holds on another machine. `fit` makes one from the commits of real runs. MEASURED is that
 of five runs on Spark with two cores; on seven others the time of all batches was off by 3 to 19 %, and the imbalance by
-0 to 3 % (``python -m evenjoin.bench.simulated``). PAPERS has orders of magnitude, not measurements.
+0 to 3 % (``python -m evenjoin.sim.against_spark``). PAPERS has orders of magnitude, not measurements.
 """
 
 from __future__ import annotations

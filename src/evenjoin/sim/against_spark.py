@@ -1,4 +1,4 @@
-"""The simulator against real Spark: ``python -m evenjoin.bench.simulated``.
+"""The simulator against real Spark: ``python -m evenjoin.sim.against_spark``.
 
     runs of one list on Spark  ->  their commits  ->  a cost profile (sim/cost.py)
     runs of another list       ->  a simulation of the same rows with that profile  ->  how far it is off
