@@ -16,6 +16,7 @@ Not here: what is printed (cli/draw.py, bench/report.py).
 
 from __future__ import annotations
 
+import re
 from html import escape as html_escape
 
 from rich.console import Console
@@ -46,9 +47,16 @@ def cell(text: object) -> Text:
     return Text(visible(text))
 
 
+_TAG = re.compile(r"(\\*\[[a-z#/@][^[]*?])")
+"""What Rich takes for a tag, with the backslashes before it."""
+
+
 def markup(text: object) -> str:
-    """Text from outside, to stand in a string whose other parts are markup."""
-    return markup_escape(visible(text))
+    """Text from outside, to stand in a string whose other parts are markup. Rich escapes what looks like a tag; of
+    other brackets it takes a backslash away that stands before them, so that one is doubled here."""
+    parts = _TAG.split(visible(text))
+    whole = "".join(markup_escape(part) if n % 2 else part.replace("\\[", "\\\\[") for n, part in enumerate(parts[:-1]))
+    return whole + markup_escape(parts[-1].replace("\\[", "\\\\["))
 
 
 def html(text: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -87,6 +87,8 @@ def test_an_error_shows_the_path_it_is_about(tmp_path: Path) -> None:
     assert ACTS.findall(result.output) == []
 
 
+@example("\\[")
+@example("[bold]\\[x] \\\\[ [")
 @given(st.text())
 def test_every_text_is_printed_as_it_is_seen(text: str) -> None:
     """In a table, between our own markup and on a page: what is printed is `visible(text)`, nothing more or less."""
