@@ -133,3 +133,11 @@ def test_a_front_is_most_of_a_batch_on_both_sides():
     still = sampled(LoadReport(1, (), (), (), (Intake(3, sample=few), Intake(3, sample=new))), [], last)
     assert still.rise == (0, 60)
     assert front_of(still, points, points, BAND) is None
+
+
+def test_a_batch_without_tuples_has_no_front():
+    """Codes rose before it, but nothing says how many tuples come with them."""
+    points = ((np.array([5]), np.array([3.0])),) * 2
+    report = LoadReport(4, (), (), (), (Intake(), Intake()), rise=(10.0, 10.0))
+    assert front_of(report, points, points, BAND) is None
+    assert front_of(replace(report, intake=(Intake(4), Intake(4))), points, points, BAND) == Front(5, 10.0, 0.8, np.inf)

@@ -68,13 +68,16 @@ class Room:
 
 
 def front_of(report: LoadReport, points: Points, alive: Points, reach: Reach) -> Front | None:
-    """The front of a batch; None if its codes are no larger than those before, or the reach has no ends. `points` are
-    weighed in the unit of V, `alive` in tuples."""
+    """The front of a batch; None if its codes are no larger than those before, if it has none, or if the reach has no
+    ends. `points` are weighed in the unit of V, `alive` in tuples."""
     if len(report.rise) != 2 or min(report.rise) <= 0 or reach.low is None or reach.high is None:
         return None
     rise = sum(report.rise) / 2
     size = [sum(float(weights.sum()) for _, weights in some) for some in (points, alive)]
-    arrived = sum(intake.seen - intake.late for intake in report.intake) * size[0] / size[1]
+    new = sum(intake.seen - intake.late for intake in report.intake)
+    if not new or not size[1]:
+        return None
+    arrived = new * size[0] / size[1]
     ends = [(int(codes.min()), int(codes.max())) for codes, _ in points if len(codes)]
     bottom, top = min(low for low, _ in ends), max(high for _, high in ends)
     return Front(top, rise, arrived / rise, top - bottom + rise if report.expired else inf)
