@@ -115,7 +115,7 @@ def test_a_redacted_key_is_told_by_its_salted_code(tmp_path, monkeypatch):
             {a: rows(KEYS["integer"], 0).schema for a in "lr"}, "l.k = r.k", strategy="djb", guards=GUARDS,
             redact_keys=True, checkpoint=folder,
         ) as join:  # fmt: skip
-            for batch in range(3):
+            for batch in range(6):
                 join.process({a: rows(KEYS["integer"], batch) for a in "lr"})
             heavy = {key.code: key.name for key in join.load().heavy}
         document = json.loads(inspected(folder, "--json"))

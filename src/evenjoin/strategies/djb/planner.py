@@ -48,6 +48,9 @@ WORTH = 0.1
 Kept = Literal["for ever", "for a while"]
 ROUNDING = 1e-9
 """How far above a bound a factor may be that was planned to meet it."""
+SETTLED, URGENT = 4, 10.0
+"""Until so many batches are counted, only a theta of URGENT times theta_max is a reason: a plan for the counts of one or
+two batches would have to be made again."""
 SMOOTHED = 0.5
 """What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
 
@@ -118,8 +121,11 @@ class DJB:
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
         """Eq. 4 in three tiers; see the top of this file."""
-        if self.imbalance(items, table) <= self.alert:
+        now = self.imbalance(items, table)
+        if now <= self.alert:
             return None
+        if report.rates is not None and report.rates.batches < SETTLED and now <= URGENT * self.theta_max:
+            return Stay(f"theta {now:.3f} is not urgent, and only {report.rates.batches} batches are counted yet")
         for future in later(items, report) if self.measure == "work" else ():
             made = self._plan(report, future, table)
             new = table if isinstance(made, Stay) else made.table()
