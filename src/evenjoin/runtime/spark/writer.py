@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -104,9 +105,7 @@ class JoinStreamWriter:
         checkpoint = self._checkpoint()
         check_apart("late", self._late, open_folder(checkpoint))
         check_apart("path", self._options.get("path"), open_folder(checkpoint))
-        every = self._trigger.get("processingTime")
-        interval_ms = parse_duration(every, "timestamp") / 1000 if every else 0.0
-        driver = _take(checkpoint, self._spec, replace(self._settings, interval_ms=interval_ms))
+        driver = _take(checkpoint, self._spec, replace(self._settings, interval_ms=_interval_ms(self._trigger)))
         try:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
@@ -187,6 +186,13 @@ def _located(folder: Folder, checkpoint: str) -> str:
     """The checkpoint as Spark has to be told, so that its part lies beside ours: a path without a scheme is on this
     machine's disks, whatever Spark's default file system is."""
     return f"file:{folder.root}" if isinstance(folder, LocalFolder) else checkpoint
+
+
+def _interval_ms(trigger: dict[str, Any]) -> float:
+    """The interval of a trigger in milliseconds; 0 if it has none, or one that only Spark understands."""
+    with suppress(SpecError):
+        return parse_duration(trigger.get("processingTime") or 0, "timestamp") / 1000
+    return 0.0
 
 
 def _take(checkpoint: str, spec: JoinSpec, settings: Settings) -> Driver:

@@ -49,8 +49,8 @@ Kept = Literal["for ever", "for a while"]
 ROUNDING = 1e-9
 """How far above a bound a factor may be that was planned to meet it."""
 SETTLED, URGENT = 4, 10.0
-"""Until so many batches are counted, only a theta of URGENT times theta_max is a reason: a plan for the counts of one or
-two batches would have to be made again."""
+"""Until so many batches are counted, only a theta of URGENT times theta_max is a reason: a plan for the counts of one
+or two batches would have to be made again."""
 SMOOTHED = 0.5
 """What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
 

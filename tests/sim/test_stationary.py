@@ -1,0 +1,30 @@
+"""Planners leave a stationary stream alone: at most two rebalances in 40 batches, on the production path."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenjoin.sim import Scenario, Stream, simulate
+
+PLANNERS = ("fastjoin", "djb", "lsstream", "readj")
+SLOW = [(instances, zipf) for instances in (8, 16, 48, 100) for zipf in (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)]
+
+
+def rebalances(strategy, instances, zipf, keys, rows, window=None):
+    stream = Stream(keys=keys, rows=(rows, rows), zipf=(zipf, zipf), batches=40, seed=1, window=window)
+    return sum(line.verdict == "rebalance" for line in simulate(Scenario(stream, strategy, instances, seed=1)))
+
+
+@pytest.mark.parametrize("strategy", PLANNERS)
+@pytest.mark.parametrize("window", [None, 4], ids=["full history", "windowed"])
+def test_a_stationary_stream_is_left_alone(strategy, window):
+    """While state grows, and while as much expires as comes."""
+    assert rebalances(strategy, 12, 0.7, 3_000, 30_000, window) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", PLANNERS)
+@pytest.mark.parametrize(("instances", "zipf"), SLOW)
+def test_at_every_size_and_skew(strategy, instances, zipf):
+    """The grid of `evenjoin simulate --sweep`, for one seed."""
+    assert rebalances(strategy, instances, zipf, 100_000, 100_000) <= 2
