@@ -80,6 +80,7 @@ class Commit:
     migrated            the entry of the latest commit before this one that has a migration; None if there is none
     verdict             the decision on `next_table`, and its grounds
     offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
+    memory              what the strategy wants to know after the next batch; None if it remembers nothing
     """
 
     batch: int
@@ -97,6 +98,7 @@ class Commit:
     previous: int | None = None
     offsets: str = ""
     migrated: int | None = None
+    memory: dict[str, Any] | None = None
 
     @property
     def tables(self) -> frozenset[str]:
@@ -121,6 +123,7 @@ class Commit:
             "previous": self.previous,
             "offsets": self.offsets,
             "migrated": self.migrated,
+            "memory": self.memory,
         }
 
     @classmethod

@@ -98,7 +98,7 @@ def join_batch(
     `attempt` names this one execution of the instance. With the numbers of the start and the try it is part of the name
     of every file that is written, so that no execution ever overwrites the files of another.
     """
-    busy, step, began = _Busy(), work.step or _no_step, time.time()
+    busy, step, began, since = _Busy(), work.step or _no_step, time.time(), time.perf_counter()
     here = _arrived(work, instance, arrivals, segments, hop)
     receive_ms = busy.ms()
     place_us = _place_us(here) if work.tracked else 0.0
@@ -148,6 +148,7 @@ def join_batch(
                     for store in sorted({*here.counts.packs, *here.counts.messages})),
         hubs=sum(int(trail.pairs.sum()) for path, trail in zip(paths, trails, strict=True) if _by_hub(work, path)),
         members=sum(trail.members for trail in trails),
+        elapsed_ms=round((time.perf_counter() - since) * 1000, 3),
     )  # fmt: skip
     name = receipt_name(work.start, work.trial, hop, instance, (arrivals.got, arrivals.said, sent), attempt)
     folder.write(f"receipts/{work.batch}/{name}", receipt.to_bytes())

@@ -129,6 +129,7 @@ class Receipt:
     packs              of each store of packs: (store, packs made here, pairs in them, messages sent on, their bytes)
     hubs, members      packs whose hub was compared here, and members that were compared one by one
     waited_ms          from the beginning of the first hop to that of the last: the paper's waiting time
+    elapsed_ms         how long the task took by the clock, with the time in which its results were taken over
     """
 
     batch: int
@@ -155,6 +156,7 @@ class Receipt:
     hubs: int = 0
     members: int = 0
     waited_ms: float = 0.0
+    elapsed_ms: float = 0.0
 
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -251,6 +253,7 @@ def over_hops(receipts: Sequence[Receipt]) -> Receipt:
         packs=tuple(count for r in receipts for count in r.packs),
         hubs=sum(r.hubs for r in receipts),
         members=sum(r.members for r in receipts),
+        elapsed_ms=round(sum(r.elapsed_ms for r in receipts), 3),
         waited_ms=round((receipts[-1].began - first.began) * 1000, 3),
     )
 

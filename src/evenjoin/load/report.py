@@ -72,7 +72,7 @@ class PackLoad:
 @dataclass(frozen=True, slots=True)
 class InstanceLoad:
     """The load of one instance. `stored`, `probes`, `results`, `messages` and `sent_bytes` are per side, and mean what
-    they mean in a receipt (receipt.py), as `hubs`, `members` and `waited_ms` do."""
+    they mean in a receipt (receipt.py), as `hubs`, `members`, `waited_ms` and `elapsed_ms` do."""
 
     instance: int
     stored: tuple[int, ...]
@@ -86,6 +86,7 @@ class InstanceLoad:
     hubs: int = 0
     members: int = 0
     waited_ms: float = 0.0
+    elapsed_ms: float = 0.0
 
     @property
     def matches(self) -> int:
@@ -121,6 +122,7 @@ class LoadReport:
                               than all before; else 0
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
+    cores                     how many tasks ran at once, at most; 0 if that is not known
     """
 
     batch: int
@@ -140,6 +142,7 @@ class LoadReport:
     slices: tuple[Slices, ...] = ()
     rise: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
+    cores: int = 0
 
     @property
     def matches(self) -> int:
@@ -277,6 +280,7 @@ def fold(
             hubs=receipt.hubs,
             members=receipt.members,
             waited_ms=receipt.waited_ms,
+            elapsed_ms=receipt.elapsed_ms,
         )
         for receipt in receipts
     )
@@ -298,6 +302,7 @@ def fold(
             [r.busy_ms for r in receipts],
             last.speeds if last is not None else (),
         ),
+        cores=at_once([(r.began, r.elapsed_ms) for r in receipts]),
     )
 
 
@@ -384,6 +389,14 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     stored = tuple(sum(part.stored[s] for part in parts) for s in sides)
     results = tuple(sum(part.results[s] for part in parts) for s in sides)
     return HeavyKey(first.code, name, arrived, probed, stored, results)
+
+
+def at_once(tasks: Sequence[tuple[float, float]]) -> int:
+    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms)."""
+    spans = [(began, began + elapsed / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0]
+    ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    running = np.cumsum([change for _, change in ends])
+    return int(running.max(initial=0))
 
 
 def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:

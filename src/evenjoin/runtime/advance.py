@@ -29,6 +29,7 @@ from evenjoin.runtime.ahead import jumped
 from evenjoin.runtime.rebalance import Decision, decide
 from evenjoin.runtime.settings import Settings
 from evenjoin.state.manifest import Manifest
+from evenjoin.strategies.base import Past
 
 NOTHING_YET = Commit(-1, "", "", Manifest(), Watermark(), None)
 """The commit that the first batch starts from: no state, no watermark, no report."""
@@ -73,12 +74,15 @@ def advance(
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))
     else:
-        decision = decide(settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items)
+        past = Past(before.memory if before.asked == settings.asked else None, migration)
+        decision = decide(
+            settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items, past
+        )  # fmt: skip
     commit = Commit(
         work.batch, work.table.name, decision.table.name, kept, mark, report, settings.asked,
         migration=followed_by(migration, decision.verdict, report) if migration else None,
         totals=totals_after(before.totals, report), verdict=decision.verdict,
-        migrated=before.entry if before.migration else before.migrated,
+        migrated=before.entry if before.migration else before.migrated, memory=decision.memory,
     )  # fmt: skip
     return commit, decision.table
 

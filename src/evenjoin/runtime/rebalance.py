@@ -18,6 +18,8 @@ The guards are the same for all planners. They judge only the units whose load a
 * budget: no more than `budget` stored tuples may move at once. This is not judged when the buckets themselves change,
   as they do when a keyed table scales out or in. Then nearly everything moves, and that is what was asked for.
 
+A strategy that weighs (`auto`) judges gain and price itself; cool-down and budget hold for it too.
+
 Guarantee: a table that would lose or repeat a result never gets out of here; `check` raises a TableError.
 Pure: the clock comes in as an argument. A strategy whose `alert` is infinite never comes here (advance.py). A strategy
 without counts (`tracked` 0) cannot be judged: its tables are checked, but no guard judges them.
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +40,7 @@ from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies.base import Stay, Strategy
+from evenjoin.strategies.base import Limits, Past, Stay, Strategy, Weighing
 from evenjoin.strategies.sized import Sized
 
 WORTH = 2.0
@@ -51,21 +54,25 @@ class Decision:
 
     table: RoutingTable
     verdict: Verdict
+    memory: dict[str, Any] | None = None
 
 
 def decide(
     strategy: Strategy, report: LoadReport, table: RoutingTable, guards: Guards, rebalanced: int | None,
-    now: Callable[[], float], items: Items | None = None,
+    now: Callable[[], float], items: Items | None = None, past: Past = Past(),
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
-    seconds. `items` are those that planners see, if they are known already."""
+    seconds. `items` are those that planners see, if they are known already; `past` is for strategies that remember."""
     items = planning_items(report, table) if items is None else items
     started = now()
+    cooling = report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown
+    if isinstance(strategy, Weighing):
+        return _weighed(strategy, report, table, items, past, Limits(guards.budget, cooling), rebalanced, now)
     before = strategy.imbalance(items, table)
     verdict = Verdict(report.batch, round(before, 4), "even", rebalanced)
     if strategy.tracked and before <= strategy.alert:
         return Decision(table, verdict)
-    if strategy.tracked and report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown:
+    if strategy.tracked and cooling:
         return Decision(table, replace(verdict, sentence="cooling down"))
     planned = strategy.plan(report, items, table)
     if planned is None or planned is table:
@@ -81,6 +88,20 @@ def decide(
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
     return Decision(planned, replace(verdict, sentence="rebalance", rebalanced=report.batch))
+
+
+def _weighed(
+    strategy: Weighing, report: LoadReport, table: RoutingTable, items: Items, past: Past, limits: Limits,
+    rebalanced: int | None, now: Callable[[], float],
+) -> Decision:  # fmt: skip
+    """The decision of a strategy that weighs."""
+    started = now()
+    weighed = strategy.weigh(report, items, table, past, limits)
+    taken = round((now() - started) * 1000, 3)
+    verdict = Verdict(report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves)
+    if weighed.table is None or weighed.table is table:
+        return Decision(table, verdict, weighed.memory)
+    return Decision(check(weighed.table), replace(verdict, rebalanced=report.batch), weighed.memory)
 
 
 def _refused(

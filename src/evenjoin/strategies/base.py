@@ -39,6 +39,7 @@ from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 from evenjoin.errors import SpecError
+from evenjoin.events import Migration
 from evenjoin.load.items import F64, Items, work_by_instance
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import Grain
@@ -51,6 +52,46 @@ class Stay:
     """A planner's answer that there is no better table. `why` is a sentence for people; it becomes the verdict."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a strategy that weighs is told of earlier batches: the memory that it gave after the last one (JSON; None at
+    the start), and the migration that was made before this one."""
+
+    memory: dict[str, Any] | None = None
+    migration: Migration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the guards allow: how many stored tuples may move (None: any number), and whether a change must wait because
+    the last one, or the start, was just before."""
+
+    budget: int | None = None
+    cooling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What a strategy that weighs decided after a batch: the table to use next (None: the same), what it wants to be
+    told after the next batch (JSON), how uneven the load is, the decision in words, and how uneven it would be under
+    the table that it has in mind, and how many stored tuples would move for it."""
+
+    table: RoutingTable | None
+    memory: dict[str, Any]
+    imbalance: float
+    sentence: str
+    forecast: float | None = None
+    moves: int | None = None
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A strategy that remembers. It decides by itself whether a change is worth its price, so of the guards only its
+    limits hold for it."""
+
+    def weigh(self, report: LoadReport, items: Items, table: RoutingTable, past: Past, limits: Limits) -> Weighed: ...
 
 
 Plan = RoutingTable | Stay | None

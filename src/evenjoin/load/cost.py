@@ -1,0 +1,138 @@
+"""What the tasks of a batch cost, and how long a batch takes: the time model by which `auto` judges tables.
+
+    task(i)      = c0 + c1 * stored(i) + c2 * probing(i) + c3 * results(i)             milliseconds, per instance
+    time(table)  = makespan of the tasks, longest first, on the cores  +  send * copies / cores
+
+`stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` what they find. The
+coefficients are fitted to what the tasks of the last batches took, results handed over included: non-negative least
+squares that are drawn (`RIDGE`) to the defaults times the machine's speed. The ridge is needed: while no key is divided
+every tuple is stored and probes at the same instance, so two columns are equal and nothing tells them apart. After a
+first fit, times that are three times off are cut to that, and the fit is made again; a pause of the machine is so no
+coefficient.
+
+Guarantee: `time` asks `loads`, which asks `place`'s own shares, so it can be asked of any keyed table, and of two
+tables on the same items. Coefficients are never negative.
+Not guaranteed: that a batch takes `time`. It leaves out what no table changes: reading, dispatch, the commit.
+Pure. Not here: which table is better (strategies/auto/).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenjoin.load.items import F64, Items, loads, regions_of_items
+from evenjoin.load.report import LoadReport
+from evenjoin.placement.shares import holdings
+from evenjoin.placement.slots import Role
+from evenjoin.placement.table import RoutingTable
+
+DEFAULTS = np.array([15.0, 2e-4, 2e-4, 1e-4])
+"""Milliseconds of a task, a tuple stored, a tuple that probes, and a result, before anything is measured."""
+SEND = 2e-4
+"""Milliseconds to send one copy of a tuple, in units of the defaults."""
+RIDGE = 0.1
+OUTLIER = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one batch showed: features [tasks, 4] and the milliseconds [tasks] that the tasks took."""
+
+    features: F64
+    took_ms: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The coefficients c0 .. c3, and what a copy costs to be sent, in milliseconds."""
+
+    each: F64
+    send_ms: float
+
+    def tasks(self, items: Items, table: RoutingTable) -> F64:
+        """[instances] What the task of each instance takes, had these items met this table."""
+        out: F64 = features(items, table) @ self.each
+        return out
+
+    def time(self, items: Items, table: RoutingTable, cores: int) -> float:
+        """How long the tasks of a batch take together, had these items met this table."""
+        return makespan(self.tasks(items, table), cores) + self.send_ms * copies(items, table) / cores
+
+
+NOTHING_SEEN = Cost(DEFAULTS, SEND)
+
+
+def features(items: Items, table: RoutingTable) -> F64:
+    """[instances, 4] What the time of a task is linear in, had these items met this table."""
+    units = loads(items, table)
+    columns = [np.sum([getattr(unit, name) for unit in units], axis=0) for name in ("arrived", "probes", "results")]
+    return np.column_stack([np.ones(table.instances), *columns])
+
+
+def seen_in(report: LoadReport) -> Seen:
+    """What the tasks of a batch did and took. Of instances whose tasks were not timed nothing is told."""
+    timed = [load for load in report.instances if load.elapsed_ms > 0]
+    taken = {load.instance: count for load, count in zip(report.instances, report.recent[-1], strict=True)}
+    rows = [
+        (1.0, taken[load.instance] - sum(load.probes), sum(load.probes), sum(load.results), load.elapsed_ms)
+        for load in timed
+    ]
+    every = np.array(rows, np.float64).reshape(-1, 5)
+    return Seen(every[:, :4], every[:, 4])
+
+
+def copies(items: Items, table: RoutingTable) -> float:
+    """How many messages more than one a tuple takes, in a batch of these items."""
+    regions, total = regions_of_items(items, table), 0.0
+    for side in range(table.groups):
+        region, _, share = holdings(table, side, Role.STORE)
+        many = np.bincount(region, share, len(table.regions))
+        total += float(items.arrived[side] @ (many[regions] - 1.0))
+    return max(total, 0.0)
+
+
+def makespan(tasks: F64, cores: int) -> float:
+    """How long tasks take on so many cores, each started when a core is free, the longest first."""
+    if cores >= len(tasks):
+        return float(tasks.max(initial=0.0))
+    free = [0.0] * cores
+    for task in np.sort(tasks)[::-1].tolist():
+        heapq.heapreplace(free, free[0] + task)
+    return max(free)
+
+
+def fit(batches: Sequence[Seen]) -> Cost:
+    """The coefficients that explain these batches best, drawn to the defaults; see the top of this file."""
+    some = [batch for batch in batches if len(batch.took_ms)]
+    if not some:
+        return NOTHING_SEEN
+    columns, took = np.concatenate([b.features for b in some]), np.concatenate([b.took_ms for b in some])
+    speed = float(took.sum() / (columns @ DEFAULTS).sum())
+    base = columns * (DEFAULTS * speed)
+    expected = base.sum(axis=1)
+    weight = 1.0 / np.sqrt(expected * expected.mean())  # between absolute and relative: the heavy task must count
+    scaled, factors = base * weight[:, None], np.ones(len(DEFAULTS))
+    matrix = scaled.T @ scaled + RIDGE * np.eye(len(DEFAULTS))
+    for cut in (None, OUTLIER):
+        if cut is not None:
+            first = base @ factors
+            took = np.clip(took, first / cut, first * cut)
+        factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, factors)
+    return Cost(DEFAULTS * speed * factors, SEND * speed)
+
+
+ROUNDS = 60
+"""Rounds of coordinate descent. Four coefficients with a ridge converge in far fewer."""
+
+
+def _descended(matrix: F64, wanted: F64, start: F64) -> F64:
+    """The non-negative minimum of a quadratic, coordinate by coordinate."""
+    out = start.copy()
+    for _ in range(ROUNDS):
+        for j in range(len(out)):
+            out[j] = max(0.0, out[j] + (wanted[j] - matrix[j] @ out) / matrix[j, j])
+    return out
