@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ KEYS = 12
 def join_of(sides, timed, strategy, instances, **more):
     """A join of so many sides on a common key; if `timed`, within ten seconds of each other."""
     aliases = "abc"[:sides]
-    pairs = list(zip(aliases, aliases[1:], strict=False))
+    pairs = list(pairwise(aliases))
     near = "{1}.ts BETWEEN {0}.ts - INTERVAL 10 SECONDS AND {0}.ts + INTERVAL 10 SECONDS"
     on = [f"{one}.k = {two}.k" for one, two in pairs] + [near.format(*pair) for pair in pairs if timed]
     times = {"event_time": dict.fromkeys(aliases, "ts"), "watermark": dict.fromkeys(aliases, "1 second")}
