@@ -7,7 +7,8 @@ keys. The report is recorded in the commit, and it is what the user sees as `que
 What may be relied on:
 
 * Counts per instance and per cell are exact, also after tuples have expired: receipts say which of the stored tuples
-  expire when (`Aging`), and what the manifest has lost is popped.
+  expire when (`Aging`), and what the manifest has lost is popped. Where nobody asks for them (no planner, no `track`),
+  stored tuples are counted per instance only, and those of cells and keys are 0.
 * Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
   for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
 * `rates` are smoothed over batches (rates.py); all other counts are of this batch.
@@ -394,7 +395,8 @@ def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[fl
     A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
     number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
     the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
-    less time than a tuple.
+    less time than a tuple. Where batches are so small that the fixed costs of an instance are most of its busy time, an
+    instance that is relieved seems slower still.
     """
     done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
     known = tuple(last) if len(last) == len(done) else ()
