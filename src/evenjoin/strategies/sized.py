@@ -182,9 +182,11 @@ class Sized:
         bound = min(max(tasks, self.least), self.most)
         even = sum(volumes(points)) / bound  # no scheme of so many tasks does with less
         low = even if tasks < bound else max(wanted, even)
-        high = 2 * low
+        step = 2 * CLOSE  # most often little is copied, and the capacity is hardly more than the even one
+        high = (1 + step) * low
         while (found := offer(high))[0] > bound:
-            low, high = high, 2 * high
+            low, step = high, 2 * step
+            high = (1 + step) * low
         made = found[1]
         while high - low > CLOSE * low:
             middle = (low + high) / 2
