@@ -26,6 +26,7 @@ from evenjoin.strategies.djb.division import Split, divided, rounded
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.moves import SPLITS, move_out
 from evenjoin.strategies.edit import Edit
+from evenjoin.strategies.elastic import Scaling, elastic
 from strategies.counted import counted
 
 REPORT = LoadReport(9, (), (), (), (), expired=1, hash_us=0.4, transfer_us=1.3)
@@ -48,6 +49,16 @@ def test_sides_are_divided_by_what_they_store():
     assert (~np.isnan(load)).sum(axis=1).tolist() == [7, 1]
     assert np.nanmax(load) < 1.06 * 300_000 / 7
     assert decided(DJB(), report, table).table is table
+
+
+def test_guards_judge_by_the_same_load_whatever_the_number_of_instances():
+    """The stored tuples of 1000 : 1 with hardly any arrivals: instances are relieved of stored tuples, and not of work.
+    That is so under a fixed number of instances, and where the number follows the state."""
+    table = DJB().initial(8, 2, "split")
+    report = counted(table, dict.fromkeys(range(300), (1, 1, 1000, 1, 0, 0)), expired=1)
+    djb = DJB(load="stored")
+    for strategy in (djb, elastic(djb, Scaling(60_000, max_instances=8))):
+        assert decided(strategy, report, table).verdict.sentence == "rebalance"
 
 
 def test_the_load_is_a_setting():
