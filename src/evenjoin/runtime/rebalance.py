@@ -37,7 +37,7 @@ from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies.base import Stay, Strategy, relief_of
+from evenjoin.strategies.base import Stay, Strategy
 from evenjoin.strategies.sized import Sized
 
 WORTH = 2.0
@@ -99,7 +99,7 @@ def _refused(
     gains = peaks - lower
     if not ((gains > 0) & (gains >= guards.min_gain * peaks)).any():
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
-    by_its_own = relief_of(strategy)
+    by_its_own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(strategy, "relieved", None)
     relieved = what.relieved if by_its_own is None else by_its_own(items, old, new)
     if relieved < guards.min_work:
         return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"

@@ -57,10 +57,6 @@ Plan = RoutingTable | Stay | None
 """What a planner suggests; None is a Stay that has nothing to say."""
 
 
-Relief = Callable[[Items, RoutingTable, RoutingTable], float]
-"""How much instances are relieved of if the first table gives way to the second."""
-
-
 @runtime_checkable
 class Strategy(Protocol):
     """An initial table and a planner."""
@@ -150,13 +146,6 @@ def grain_of(strategy: Strategy) -> Grain | None:
     another strategy (elastic.py) wants what that one wants."""
     found: Grain | None = getattr(strategy, "grain", None) or getattr(getattr(strategy, "inner", None), "grain", None)
     return found
-
-
-def relief_of(strategy: Strategy) -> Relief | None:
-    """How a strategy counts what a change of table relieves instances of, if it balances something else than work; None
-    if it does not. What changes the size of another strategy (elastic.py) counts as that one does."""
-    own: Relief | None = getattr(strategy, "relieved", None)
-    return own or getattr(getattr(strategy, "inner", None), "relieved", None)
 
 
 def require(strategy: object, wanted: dict[str, tuple[str, bool]]) -> None:
