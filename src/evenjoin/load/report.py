@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import mean
 from typing import Any, Literal
 
 import numpy as np
@@ -111,7 +110,8 @@ class LoadReport:
     intake, expired           what dispatch saw, by side; how many stored tuples expired
     recent[b][i]              tuples that instance i took in, for the last RECENT batches under the same table; this
                               batch is the last
-    hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
+    hash_us, transfer_us      the time to place one row, and to take in one message (a tuple that is stored and probes
+                              at the same instance is one message); 0 if there were none
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
     speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     partial                   codes of those heavy keys that some host of theirs has not counted
@@ -284,7 +284,7 @@ def fold(
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
     before = last.recent if last is not None and table == "same" and len(last.instances) == len(instances) else ()
-    received = sum(taken)
+    probes, sent = sum(sum(r.probes) for r in receipts), sum(sum(r.messages) for r in receipts)
     return LoadReport(
         receipts[0].batch,
         instances,
@@ -292,8 +292,8 @@ def fold(
         _cells(receipts),
         intake,
         recent=(*before, taken)[-RECENT:],
-        hash_us=mean(r.place_us for r in receipts),
-        transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
+        hash_us=sum(r.place_us * sum(r.probes) for r in receipts) / probes if probes else 0.0,
+        transfer_us=1000 * sum(r.receive_ms for r in receipts) / sent if sent else 0.0,
         speeds=speeds_of(
             [new + sum(r.results) for new, r in zip(taken, receipts, strict=True)],
             [r.busy_ms for r in receipts],
