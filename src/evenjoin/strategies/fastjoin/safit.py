@@ -25,8 +25,8 @@ A gap of which FULL or less is left counts as closed; then fewer tuples decide. 
 key: |R_k| tuples cost f / 2 * |R_k|, at most half of what they fill. A step takes a random part of the keys out and
 fills the gap again, by descending factors that are blurred as much as the temperature is high: at random in the
 beginning, and in the end in GreedyFit's order. It decides on all keys at once, so the flags that are set grow with the
-keys while the steps do not. The first set is GreedyFit's, up to where the gap is closed, so the answer is worth at least
-as much. Of a few keys (FEW) all sets are looked at instead.
+keys while the steps do not. The first set is GreedyFit's, up to where the gap is closed, so the answer is worth at
+least as much. Of a few keys (FEW) all sets are looked at instead.
 
 Guarantee: the set fits, and the same seed gives the same set. The paper gives no temperatures; `annealing_for` and
 FILLING do. Steps are bounded (MOST_STEPS). A set that stores nothing counts as one tuple in ratios, as everywhere in
