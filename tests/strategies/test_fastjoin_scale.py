@@ -141,7 +141,7 @@ def test_an_idle_unit_that_no_key_fits_is_said_to_stay_idle():
 def test_the_scaling_gain_of_a_report():
     """Eq. 12: statistics are the cells of the report and the keys that it names, by side, 40 bytes each."""
     table = FastJoin().initial(2, 2, "shared")
-    report = counted(table, {key: (1, 1, 10, 10, 0, 0) for key in range(3)}, heavy=2)
+    report = counted(table, dict.fromkeys(range(3), (1, 1, 10, 10, 0, 0)), heavy=2)
     instances = tuple(InstanceLoad(i, (0, 0), (0, 0), (0, 0), 500, 0.0) for i in range(2))
     report = replace(report, instances=instances, intake=(Intake(), Intake()))
     statistics = len(report.cells) + 2 * 2

@@ -137,7 +137,7 @@ def test_safit_closes_the_gap_with_few_tuples(keys):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
 def test_safit_is_never_worse_than_greedyfit(share):
-    """30 skewed keys, 50 seeds, judged by what it maximises: the part of the gap left beyond FULL, and half of the least
+    """30 skewed keys, 50 seeds, judged by what it maximises: the part of the gap left beyond FULL, and half the least
     factor for each tuple."""
     for seed in range(50):
         rng = np.random.default_rng(seed)
