@@ -67,7 +67,9 @@ def decide(
         return Decision(table, verdict)
     if strategy.tracked and report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown:
         return Decision(table, replace(verdict, sentence="cooling down"))
-    planned = strategy.plan(report, items, table)
+    planned = (strategy.explained(items, table) if isinstance(strategy, Sized) else None) or strategy.plan(
+        report, items, table
+    )
     if planned is None or planned is table:
         return Decision(table, replace(verdict, sentence="no better table"))
     if isinstance(planned, Stay):
