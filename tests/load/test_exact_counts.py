@@ -140,3 +140,15 @@ def test_recent_intake_is_of_one_table():
             join.process({"l": batch, "r": batch})
             lengths.append(len(join.load().recent))
     assert lengths == [1, 2, 1]
+
+
+def test_stored_tuples_of_cells_are_counted_only_if_somebody_asks():
+    """Hash without `track`: each instance still says how much it stores, its cells and keys say 0."""
+    batch = pa.table([[1, 2, 2], [1, 2, 2]], schema=PLAIN)
+    for track, of_cells in ((0, 0), (2, 6)):
+        with evenjoin.local({"l": PLAIN, "r": PLAIN}, "l.k = r.k", strategy="hash", instances=2, track=track) as join:
+            join.process({"l": batch, "r": batch})
+            report = join.load()
+        assert sum(sum(load.stored) for load in report.instances) == 6
+        assert sum(stored for _, _, _, stored, _ in report.cells) == of_cells
+        assert {sum(key.stored) for key in report.heavy if key.code == 2} == {4 if track else 0}

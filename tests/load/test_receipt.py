@@ -94,6 +94,17 @@ def test_fold():
     assert report.imbalance == pytest.approx(6.0 * 3 / 10.0)
 
 
+def test_times_are_those_of_one_row_and_of_one_message():
+    """100 tuples that are stored and probe at the same instance are 100 messages, whatever they did there. An instance
+    that placed little says little of the time that it takes: its call of `place` was nearly all overhead."""
+    busy = receipt(0, stored=(50, 50), probes=(50, 50), messages=(50, 50), receive_ms=0.2, place_us=0.04)
+    idle = receipt(1, stored=(0, 0), probes=(0, 0), messages=(0, 0), place_us=60.0)
+    report = fold([busy, idle], Manifest(), 2)
+    assert (report.hash_us, report.transfer_us) == (pytest.approx(0.04), pytest.approx(2.0))
+    nothing = fold([idle], Manifest(), 2)
+    assert (nothing.hash_us, nothing.transfer_us) == (0, 0)
+
+
 def test_a_split_key_is_one_heavy_key():
     """Counts of a key that several instances report are added, its probes are not; the heaviest come first."""
     receipts = [

@@ -84,6 +84,14 @@ def test_the_same_arguments_give_the_same_commit():
     assert BEFORE.manifest == kept
 
 
+@pytest.mark.parametrize(("trigger", "since_last", "interval"), [(3000.0, 70.0, 3000.0), (0.0, 70.0, 70.0)])
+def test_the_interval_is_the_trigger_s(trigger, since_last, interval):
+    """Or the time since the last batch, where batches follow each other without a trigger."""
+    clocks, settings = replace(clock(), since_last_ms=since_last), replace(HASH, interval_ms=trigger)
+    commit, _ = advance(BEFORE, work_of(SPEC, TABLE, BEFORE.manifest.runs, batch=1), None, RECEIPTS, settings, clocks)
+    assert commit.report.interval_ms == interval
+
+
 def test_the_first_batch_starts_from_nothing():
     """No commit before it: no watermark, no totals."""
     commit, _ = advanced_commit(RECEIPTS[1:], last=None)

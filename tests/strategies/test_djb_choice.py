@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evenjoin.load.djb import Costs, workloads
 from evenjoin.load.items import Items, items_of, moved_tuples
+from evenjoin.load.rates import rates_after
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, RoutingTable, check
 from evenjoin.placement.diff import diff
@@ -26,6 +27,7 @@ from evenjoin.strategies.djb.division import Split, divided, rounded
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.moves import SPLITS, move_out
 from evenjoin.strategies.edit import Edit
+from evenjoin.strategies.elastic import Scaling, elastic
 from strategies.counted import counted
 
 REPORT = LoadReport(9, (), (), (), (), expired=1, hash_us=0.4, transfer_us=1.3)
@@ -48,6 +50,16 @@ def test_sides_are_divided_by_what_they_store():
     assert (~np.isnan(load)).sum(axis=1).tolist() == [7, 1]
     assert np.nanmax(load) < 1.06 * 300_000 / 7
     assert decided(DJB(), report, table).table is table
+
+
+def test_guards_judge_by_the_same_load_whatever_the_number_of_instances():
+    """The stored tuples of 1000 : 1 with hardly any arrivals: instances are relieved of stored tuples, and not of work.
+    That is so under a fixed number of instances, and where the number follows the state."""
+    table = DJB().initial(8, 2, "split")
+    report = counted(table, dict.fromkeys(range(300), (1, 1, 1000, 1, 0, 0)), expired=1)
+    djb = DJB(load="stored")
+    for strategy in (djb, elastic(djb, Scaling(60_000, max_instances=8))):
+        assert decided(strategy, report, table).verdict.sentence == "rebalance"
 
 
 def test_the_load_is_a_setting():
@@ -176,6 +188,30 @@ def test_chance_is_no_reason():
         assert DJB().imbalance(items, table) == pytest.approx(0.25)
         plan = DJB().plan(report, items, table)
         assert (plan == Stay("theta 0.250 is no more than batches differ by chance")) == stays
+
+
+@pytest.mark.parametrize(
+    ("share", "batches", "planned"),
+    [(0.8, 3, False), (0.8, 4, True), (1.0, 1, True)],
+    ids=["not urgent: it waits", "four batches are counted", "urgent: at once"],
+)
+def test_a_theta_that_is_not_urgent_waits_for_counts(share, batches, planned):
+    """On four units theta is 2.2 if one has 80 % of the load, and 3 if it has all: ten times theta_max of 0.25 is in
+    between."""
+    djb, table = DJB(theta_max=0.25, buckets=4), DJB(buckets=4).initial(4, 2, "shared")
+    on = [[code for code in range(400) if Edit(table).home(code).units[0] == (unit,)][:50] for unit in range(4)]
+    part = [share, *[(1 - share) / 3] * 3]
+    keys = {
+        code: (round(3000 * part[unit]), 0, round(9000 * part[unit]), 0, 0, 0) for unit in range(4) for code in on[unit]
+    }
+    report = counted(table, keys, expired=1)
+    items = items_of(report, table)
+    report = replace(report, rates=replace(rates_after(None, items), batches=batches))
+    assert djb.imbalance(items, table) == pytest.approx(4 * share - 1)
+    plan = djb.plan(report, items, table)
+    assert isinstance(plan, RoutingTable) == planned
+    if not planned:
+        assert plan.why == "theta 2.200 is not urgent, and only 3 batches are counted yet"
 
 
 def stream(table, keys, exponent, total=1e6, seed=0):

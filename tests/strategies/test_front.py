@@ -19,6 +19,7 @@ from evenjoin.runtime.rebalance import decide
 from evenjoin.runtime.settings import Guards
 from evenjoin.strategies import Adsp
 from evenjoin.strategies.adsp.front import Front, Room, extended, front_of, in_rows
+from evenjoin.strategies.elastic import fixed
 
 BAND = Reach(-2, 2)
 RISE = 10_000
@@ -79,6 +80,23 @@ def test_growing_codes_rebalance_seldom(rows, window, disorder, rebalances):
     total = 2 * rows * min(window or 40, 40)
     assert total / 2000 < stream.table.instances <= 3 * total / (0.65 * 2000)
     assert stream.moved < 2 * 2 * rows * 40
+
+
+@pytest.mark.parametrize("window", [None, 8], ids=["everything stays", "eight batches stay"])
+@pytest.mark.parametrize("seed", range(5))
+def test_growing_codes_on_a_fixed_number_of_tasks(window, seed):
+    """40 batches on eight tasks, some codes late: they stay eight, rebalance seldom, and none comes to store a third of
+    everything. Where stripes end, one batch lands on one task, which calls for the next plan."""
+    strategy = fixed(Adsp(), 8)
+    stream = Stream(strategy, 250, window, 3000)
+    stream.rng = np.random.default_rng(seed)
+    stream.table = replace(strategy.initial(8, 2, "shared"), reach=BAND)
+    for _ in range(40):
+        stream.batch()
+    alive = 500 * np.minimum(np.arange(1, 41), window or 40)
+    assert stream.rebalances <= 5
+    assert stream.table.instances == 8
+    assert (np.array(stream.fullest) * strategy.task_capacity <= alive / 3)[8:].all()
 
 
 def test_an_expired_task_is_used_again():

@@ -440,6 +440,22 @@ def test_a_gain_within_the_noise_of_counting_is_none():
     assert not isinstance(many, Stay)
 
 
+def test_what_is_stored_is_no_noise():
+    """Thousands of tuples a partition are stored, and one asks in a thousand batches: R is memory, which is counted
+    exactly. So the planner takes a gain of less than a third of LI, 0.14 of 0.52."""
+    strategy = LsStream(partitions=8, alpha=0.4, aim=1)
+    table = strategy.initial(4, 2, "shared")
+    stored = 1000 * np.array([[20, 2, 6, 6, 6, 6, 6, 6]] * 2)
+    arrived = np.zeros((2, 8))
+    arrived[0] = 1 / 1000
+    report = report_of(table, [[0] * 8] * 2, stored)
+    items = replace(items_of(report, table), arrived=arrived)
+    new = strategy.plan(report, items, table)
+    assert not isinstance(new, Stay)
+    assert strategy.imbalance(items, table) == pytest.approx(0.52, abs=0.01)
+    assert strategy.imbalance(items, new) == pytest.approx(0.38, abs=0.01)
+
+
 def rebalances(strategy, stream):
     """How many rebalances there were, and those of them whose forecast is within 1 % of what was."""
     made = [one for one in verdicts(strategy, stream)[0] if one.sentence == "rebalance"]
@@ -447,9 +463,7 @@ def rebalances(strategy, stream):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("instances", "zipf_"), [(16, 0.8), pytest.param(48, 0.6, marks=pytest.mark.slow)], ids=["16-0.8", "48-0.6"]
-)
+@pytest.mark.parametrize(("instances", "zipf_"), [(16, 0.8), (48, 0.6)], ids=["16-0.8", "48-0.6"])
 @pytest.mark.parametrize("window", [0, 4], ids=["full history", "windowed"])
 def test_a_stationary_stream_is_left_alone(instances, zipf_, window, seed):
     """Five hashes, 40 batches: at most two rebalances, and none that does not lower LI."""

@@ -62,7 +62,9 @@ def test_the_present_table_is_judged_by_what_it_stores():
     assert strategy.imbalance(items, table) == pytest.approx(90 / 80)
     assert strategy.is_overfull(items, table)
     other = strategy.initial(1, 2, "shared")
-    assert strategy.load(items, other).tolist() == [[80 / 2 + 40]] or strategy.load(items, other).sum() == 100
+    grid = table.regions[0].topology
+    copies = 80 / grid.columns + 40 / grid.rows  # a row's tuples are in every column, and the other way round
+    assert strategy.load(items, other).tolist() == [[pytest.approx(copies)]]
     assert stored_volume(table, items.alive).sum() == pytest.approx(120)
 
 
@@ -165,11 +167,11 @@ def test_a_join_of_fixed_size_is_the_brute_force_join():
 # ---- stationary and growing streams ----
 
 
-def rebalances(strategy, reach, batches, rows, instances=1):
+def rebalances(strategy, reach, batches, rows, instances=1, seed=7):
     """In which of the batches a table was replaced; `rows(batch)` tuples of each side are alive after a batch, newly
     drawn, so that counts differ by chance as those of a window do."""
     table = replace(strategy.initial(instances, 2, "shared"), reach=reach)
-    rng, last, out = np.random.default_rng(7), None, []
+    rng, last, out = np.random.default_rng(seed), None, []
     for batch in range(batches):
         report = seen(table, (drawn(rng, rows(batch)), drawn(rng, rows(batch))), batch)
         decision = decide(strategy, report, table, Guards(), last, lambda: 0.0)
@@ -179,13 +181,14 @@ def rebalances(strategy, reach, batches, rows, instances=1):
     return out, table
 
 
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5))])
 @pytest.mark.parametrize("size", ["auto", "fixed"])
-@pytest.mark.parametrize("reach", ["<>", "band"])
+@pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("name", ["square", "dynamic", "adsp"])
-def test_a_stationary_stream_is_left_alone(name, reach, size):
+def test_a_stationary_stream_is_left_alone(name, reach, size, seed):
     """At most two rebalances in 40 batches: one to the size that is needed, or to areas."""
     sized = elastic(resolve(name), Scaling(1000)) if size == "auto" else fixed(resolve(name), 8)
-    found, table = rebalances(sized, REACHES[reach], 40, lambda batch: 2000, 1 if size == "auto" else 8)
+    found, table = rebalances(sized, REACHES[reach], 40, lambda batch: 2000, 1 if size == "auto" else 8, seed)
     assert len(found) <= 2, found
     assert table.instances == 8 if size == "fixed" else table.instances > 4
 

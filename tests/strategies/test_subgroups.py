@@ -63,6 +63,29 @@ def test_no_more_than_there_may_be():
     assert table.instances == 5
 
 
+def test_fewer_may_be_had_than_there_are_subgroups():
+    """Three subgroups and two instances at most: each keeps one member, whatever it stores."""
+    grown = elastic(resolve("contrand(groups=3)"), Scaling(100))
+    table, _ = planned(grown, grown.initial(3, 2, "shared"), [190, 60, 60])
+    strict = elastic(resolve("contrand(groups=3)"), Scaling(100, max_instances=2))
+    assert planned(strict, table, [20, 60, 60, 20, 20])[1] == [(0,), (1,), (2,)]
+    assert strict.initial(1, 2, "shared").instances == 3
+
+
+def test_a_subgroup_grows_for_its_fullest_member():
+    """Members with 85 and 65 tuples of V = 100: the first is above 80 %, though both together are not. Where one member
+    less would be too full, or one more would not help, nothing is called for."""
+    strategy = elastic(resolve("contrand(groups=2)"), Scaling(100))
+    table, members = planned(strategy, strategy.initial(2, 2, "shared"), [120, 60])
+    assert members == [(0, 2), (1,)]
+    assert planned(strategy, table, [85, 60, 65])[1] == [(0, 2, 3), (1,)]
+    for stored in ([45, 60, 45], [85, 60, 45]):
+        report = LoadReport(
+            0, tuple(InstanceLoad(i, (n, 0), (0, 0), (0, 0), 0, 0.0) for i, n in enumerate(stored)), (), (), ()
+        )
+        assert strategy.imbalance(items_of(report, table), table) <= strategy.alert
+
+
 @pytest.mark.parametrize("layout", ["shared", "split"])
 def test_a_skewed_join_grows_in_its_hot_subgroup(layout):
     """Half of all rows have one key; then there are few rows. The brute-force join, more members for the hot subgroup

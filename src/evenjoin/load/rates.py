@@ -17,6 +17,15 @@ of it. So m is smoothed, for each key and each remainder, and the results of a b
 Smoothing the results themselves would say too little while state grows. It would also take for skew what is only the
 order of arrival: in one batch side 0 counts as coming before side 1, so at first nearly all is found in its store.
 
+Smoothing must not hide a change of the stream: plans would be made for a mixture of the law before and the law after,
+and need to be made again in each of the next batches. So a count that cannot be chance is believed at once. That is one
+which is JUMP standard deviations away from what its rate let expect, and at least LEAP times as large or as small. What
+is expected is the rate's share of all arrivals of the side, so that a large batch is no change. If it is a key's, the
+rate of its bucket changes by as much.
+
+    rate 100, batch 130    3 deviations: chance       rate' 107.5
+    rate 100, batch 300    14 deviations, threefold   rate' 300
+
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
 Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A key that is named for the first time
@@ -29,6 +38,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 
@@ -37,7 +47,12 @@ if TYPE_CHECKING:
 
 WEIGHT = 0.25
 """What a batch counts at least. A change of the stream is seen by a quarter at once, and by nine tenths after eight
-batches."""
+batches, if it may be chance."""
+JUMP = 5.0
+"""From so many standard deviations of a Poisson count on, a change is not taken for chance."""
+LEAP = 1.5
+"""Arrivals of real streams vary more than Poisson counts do. A change by less than this factor is smoothed, even if it
+is certain."""
 DIGITS = 3
 
 
@@ -78,12 +93,35 @@ def rates_after(last: Rates | None, items: Items) -> Rates:
         return _rates(1, buckets, in_rest, codes, keys, of_keys)
     weight = max(1.0 / (last.batches + 1), WEIGHT)
     row, known = _row(np.array(last.codes, np.int64), codes)
-    for now, before in ((keys, np.array(last.of_keys)), (of_keys, np.array(last.found_of_keys))):
-        old = before[..., row[known]]
-        now[..., known] = old + weight * (now[..., known] - old)
-    for now, before in ((buckets, np.array(last.in_buckets)), (in_rest, np.array(last.found_in_buckets))):
+    old_keys, old_buckets = _believed(last, items, buckets, keys[:, known], order[known], row[known])
+    for now, before in ((keys, old_keys), (of_keys, np.array(last.found_of_keys)[row[known]])):
+        now[..., known] = before + weight * (now[..., known] - before)
+    for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
     return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys)
+
+
+def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, row: I64) -> tuple[F64, F64]:
+    """The last rates of the known keys [sides, known] and of the buckets [sides, buckets], but where this batch's
+    counts, `keys` and `buckets`, cannot be chance: these counts, for a batch that is as large as the last ones.
+
+    `item` and `row` [known] are the places of the known keys among the items and in `last`."""
+    of_keys, of_buckets = np.array(last.of_keys)[:, row], np.array(last.in_buckets)
+    growth = buckets.sum(axis=1, keepdims=True) / np.maximum(of_buckets.sum(axis=1, keepdims=True), 1.0)
+    new_keys = np.where(_is_jump(keys, of_keys * growth), keys / np.maximum(growth, 1e-9), of_keys)
+    for side, more in enumerate(new_keys - of_keys):
+        of_buckets[side] += np.bincount(items.bucket[item], more, of_buckets.shape[1])
+    of_buckets = np.maximum(of_buckets, 0.0)
+    jumps = _is_jump(buckets, of_buckets * growth)
+    return new_keys, np.where(jumps, buckets / np.maximum(growth, 1e-9), of_buckets)
+
+
+def _is_jump(count: F64, expected: F64) -> npt.NDArray[np.bool_]:
+    """Whether counts are too far from what was expected for chance. The square root of a Poisson count, with 3/8 added
+    to it (Anscombe), has a standard deviation of about 1/2, whatever the count is."""
+    far = 2 * np.abs(np.sqrt(count + 3 / 8) - np.sqrt(expected + 3 / 8)) > JUMP
+    out: npt.NDArray[np.bool_] = far & (np.maximum(count, expected) > LEAP * np.minimum(count, expected))
+    return out
 
 
 def smoothed(items: Items, rates: Rates | None) -> Items:

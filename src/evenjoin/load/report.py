@@ -7,7 +7,8 @@ keys. The report is recorded in the commit, and it is what the user sees as `que
 What may be relied on:
 
 * Counts per instance and per cell are exact, also after tuples have expired: receipts say which of the stored tuples
-  expire when (`Aging`), and what the manifest has lost is popped.
+  expire when (`Aging`), and what the manifest has lost is popped. Where nobody asks for them (no planner, no `track`),
+  stored tuples are counted per instance only, and those of cells and keys are 0.
 * Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
   for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
 * `rates` are smoothed over batches (rates.py); all other counts are of this batch.
@@ -21,7 +22,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import mean
 from typing import Any, Literal
 
 import numpy as np
@@ -111,7 +111,8 @@ class LoadReport:
     intake, expired           what dispatch saw, by side; how many stored tuples expired
     recent[b][i]              tuples that instance i took in, for the last RECENT batches under the same table; this
                               batch is the last
-    hash_us, transfer_us      the time to encode and place one row, and to take in one tuple that was sent
+    hash_us, transfer_us      the time to place one row, and to take in one message (a tuple that is stored and probes
+                              at the same instance is one message); 0 if there were none
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
     speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     partial                   codes of those heavy keys that some host of theirs has not counted
@@ -287,7 +288,7 @@ def fold(
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
     before = last.recent if last is not None and table == "same" and len(last.instances) == len(instances) else ()
-    received = sum(taken)
+    probes, sent = sum(sum(r.probes) for r in receipts), sum(sum(r.messages) for r in receipts)
     return LoadReport(
         receipts[0].batch,
         instances,
@@ -295,8 +296,8 @@ def fold(
         _cells(receipts),
         intake,
         recent=(*before, taken)[-RECENT:],
-        hash_us=mean(r.place_us for r in receipts),
-        transfer_us=1000 * sum(r.receive_ms for r in receipts) / received if received else 0.0,
+        hash_us=sum(r.place_us * sum(r.probes) for r in receipts) / probes if probes else 0.0,
+        transfer_us=1000 * sum(r.receive_ms for r in receipts) / sent if sent else 0.0,
         speeds=speeds_of(
             [new + sum(r.results) for new, r in zip(taken, receipts, strict=True)],
             [r.busy_ms for r in receipts],
@@ -407,7 +408,8 @@ def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[fl
     A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
     number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
     the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
-    less time than a tuple.
+    less time than a tuple. Where batches are so small that the fixed costs of an instance are most of its busy time, an
+    instance that is relieved seems slower still.
     """
     done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
     known = tuple(last) if len(last) == len(done) else ()

@@ -14,6 +14,7 @@ a tuple goes to. Pure; cost O(regions + distinct topologies * slots).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -38,21 +39,20 @@ class Holdings(NamedTuple):
 
 def holdings(table: RoutingTable, group: int, role: Role) -> Holdings:
     """Which instances have this role for a group's tuples, region by region."""
-    known: dict[Topology, tuple[tuple[int, ...], tuple[float, ...]]] = {}
     region: list[int] = []
     instance: list[int] = []
     share: list[float] = []
     for number, entry in enumerate(table.regions):
-        held = known.get(entry.topology)
-        if held is None:
-            held = known[entry.topology] = _held(entry.topology, group, role)
+        held = _held(entry.topology, group, role)
         region += [number] * len(held[0])
         instance += held[0]
         share += held[1]
     return Holdings(np.array(region, np.int64), np.array(instance, np.int64), np.array(share, np.float64))
 
 
+@lru_cache(maxsize=1 << 14)
 def _held(topology: Topology, group: int, role: Role) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The instances and their shares. Remembered, since a planner asks for the same topologies many times."""
     slots = topology.slots(group)
     total = sum(slot.weight for slot in slots)
     held: dict[int, float] = {}

@@ -74,7 +74,9 @@ def decide(
         return Decision(table, verdict)
     if strategy.tracked and cooling:
         return Decision(table, replace(verdict, sentence="cooling down"))
-    planned = strategy.plan(report, items, table)
+    planned = (strategy.explained(items, table) if isinstance(strategy, Sized) else None) or strategy.plan(
+        report, items, table
+    )
     if planned is None or planned is table:
         return Decision(table, replace(verdict, sentence="no better table"))
     if isinstance(planned, Stay):

@@ -124,7 +124,7 @@ class Simulation:
     ) -> tuple[Commit, RoutingTable]:  # fmt: skip
         """What the engine makes of the batch; and the state without what has expired."""
         profile = self.scenario.profile
-        receive = np.minimum(profile.receive_us / 1000 * (counts.stored + counts.probes).sum(axis=0), busy)
+        receive = np.minimum(profile.receive_us / 1000 * counts.messages.sum(axis=0), busy)
         receipts = receipts_of(work, self.state, spread, counts, arrivals, Times(busy, receive, profile.place_us))
         clocks = Clocks(self._now, 0.0, time.perf_counter, self.scenario.trigger_ms)
         commit, after = advance(self.last, work, migration, receipts, self.settings, clocks)

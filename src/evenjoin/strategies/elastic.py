@@ -19,11 +19,12 @@ ContRand's subgroups grow one by one (subgroups.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
 from evenjoin.errors import SpecError
-from evenjoin.load.items import F64, Items
+from evenjoin.load.items import F64, Items, change
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Plan, Strategy
@@ -126,6 +127,11 @@ class Elastic:
         if pressure > 1 or not self.inner.tracked or not items.fit(table):
             return pressure
         return max(self.inner.imbalance(items, table) / self.inner.alert, pressure)
+
+    def relieved(self, items: Items, old: RoutingTable, new: RoutingTable) -> float:
+        """How much instances are relieved of, as the inner strategy counts it; of work, if it does not say."""
+        own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(self.inner, "relieved", None)
+        return change(items, old, new).relieved if own is None else own(items, old, new)
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
         wanted = self.scaling.instances_for(float(items.stored.sum()), table.instances)

@@ -45,13 +45,13 @@ from evenjoin.strategies.partition_selection import Cooling, Pair, select
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """What may move. For each bucket: the instance `home` that has it (-1: several have it, and it stays), R, E, its
-    stored tuples, and the tuples that arrived for it."""
+    stored tuples, and the variance of its R from batch to batch, though the stream does not change."""
 
     home: I64
     resources: F64
     rate: F64
     tuples: F64
-    arrived: F64
+    variance: F64
 
     def lists(self, some: I64) -> tuple[list[float], list[float], list[float]]:
         return self.resources[some].tolist(), self.rate[some].tolist(), self.tuples[some].tolist()
@@ -88,16 +88,18 @@ def pieces_of(
     each = resource(parts.stored[rows], parts.queue[rows], weights).sum(axis=0)[own]
     scale = np.array([queue.rate for queue in queues]) / np.maximum(taken_on, 1.0)
     rate = parts.taken[rows].sum(axis=0)[own] * scale[one]
-    return Pieces(one, each, rate, parts.stored[rows].sum(axis=0)[own], parts.taken[rows[0], own])
+    of_one = weights.memory + weights.computing * parts.stored[rows]  # what one more tuple of QL adds to R
+    variance = (of_one**2 * parts.queue[rows]).sum(axis=0)[own]
+    return Pieces(one, each, rate, parts.stored[rows].sum(axis=0)[own], variance)
 
 
 def counting_noise(pieces: Pieces, group: Group) -> float:
     """By what part of itself the straggler's R differs from batch to batch (one standard deviation), though the stream
-    does not: sqrt(sum of R_p^2 / arrived_p) / sum of R_p. Arrivals are Poisson, and R_p is about proportional to
-    them."""
-    own = (pieces.home == int(np.nanargmax(group.load))) & (pieces.arrived > 0)
-    each = pieces.resources[own]
-    return float(np.sqrt((each**2 / pieces.arrived[own]).sum()) / each.sum()) if each.sum() > 0 else 0.0
+    does not. Arrivals are Poisson: QL has the variance QL, and one tuple more adds gamma + (1 - gamma) ST to R. So a
+    partition that stores much and is hardly asked is known exactly."""
+    own = pieces.home == int(np.nanargmax(group.load))
+    total = float(pieces.resources[own].sum())
+    return float(np.sqrt(pieces.variance[own].sum())) / total if total > 0 else 0.0
 
 
 def even_out(pieces: Pieces, group: Group, goal: float, cooling: Cooling, rng: np.random.Generator) -> dict[int, int]:

@@ -112,19 +112,19 @@ class Readj:
         return self._plan(before, items, table)
 
     def _plan(self, before: tuple[float, ...], items: Items, table: RoutingTable) -> RoutingTable | Stay:
-        sigmas = SIGMAS if isinstance(self.sigma, str) else (self.sigma,)
-        offers = [offer for sigma in sigmas if _gains(before, (offer := self._offer(items, table, sigma)).uneven)]
+        sigmas, load = SIGMAS if isinstance(self.sigma, str) else (self.sigma,), workloads(items, table)
+        offers = [offer for sigma in sigmas if _gains(before, (offer := self._offer(items, table, load, sigma)).uneven)]
         if not offers:
-            heaviest = max(max(_whole(items, row)) for row in _rows(table)) / np.nanmean(workloads(items, table))
+            heaviest = max(max(_whole(items, row)) for row in _rows(table)) / np.nanmean(load)
             return Stay(f"no move and no swap helps: the heaviest key or bucket is {heaviest:.2f} of the mean load")
         best = min(offers, key=lambda o: (max(*o.uneven, self.bounds.goal), o.tuples))
         return relocated(table, best.moves)
 
-    def _offer(self, items: Items, table: RoutingTable, sigma: float) -> Offer:
+    def _offer(self, items: Items, table: RoutingTable, load: F64, sigma: float) -> Offer:
+        """The plan of a sigma. `load` [rows, instances] is that of the table."""
         moves, uneven, tuples = [], [], 0.0
         for number, sides in enumerate(_rows(table)):
-            load = workloads(items, table)[number]
-            draft = Draft(items, table, sides, load, sigma)
+            draft = Draft(items, table, sides, load[number], sigma)
             for _ in range(STEPS):
                 if _uneven(draft.load) <= self.bounds.goal or not improve(draft):
                     break

@@ -33,13 +33,15 @@ from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
 from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.placement.topology import Grid
-from evenjoin.strategies.base import require
+from evenjoin.strategies.base import Stay, require
 
 EVEN = 1.25
 """When no more tasks can be had, a plan is called for only if the fullest task is above this many times what it has to
 store."""
 CHANCE = 3.0
 """Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
+SLIGHT = 0.05
+"""The part of what is allowed that a task may store more by chance."""
 CLOSE = 0.04
 """How close, as a part of itself, the binary search for a capacity comes. Each step makes a scheme."""
 LIMITS = (1, 256)
@@ -167,6 +169,20 @@ class Sized:
         """Whether a task stores more than is allowed."""
         return float(self.load(items, table).max(initial=0.0)) > self.high * self.task_capacity
 
+    def explained(self, items: Items, table: RoutingTable) -> Stay | None:
+        """That chance explains why a task stores more than high * V: it may store CHANCE * sqrt(high * V) more, as in
+        `needed`, but never more than SLIGHT of it. Without this, tasks of a few hundred tuples would call for plans
+        again and again while nothing changes."""
+        fullest, limit = float(self.load(items, table).max(initial=0.0)), self.high * self.task_capacity
+        chance = CHANCE * sqrt(limit * max(self._sizes(items)))
+        if (
+            self.is_fixed
+            or table.instances == 1
+            or not limit < fullest <= limit + min(chance, SLIGHT * limit)
+        ):
+            return None
+        return Stay(f"the fullest task stores {fullest:,.0f}; of {limit:,.0f} so many more are chance")
+
     def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points) -> T:
         """What `offer` makes for tasks of capacity `fill` * V.
 
@@ -182,9 +198,11 @@ class Sized:
         bound = min(max(tasks, self.least), self.most)
         even = sum(volumes(points)) / bound  # no scheme of so many tasks does with less
         low = even if tasks < bound else max(wanted, even)
-        high = 2 * low
+        step = 2 * CLOSE  # most often little is copied, and the capacity is hardly more than the even one
+        high = (1 + step) * low
         while (found := offer(high))[0] > bound:
-            low, high = high, 2 * high
+            low, step = high, 2 * step
+            high = (1 + step) * low
         made = found[1]
         while high - low > CLOSE * low:
             middle = (low + high) / 2

@@ -11,13 +11,15 @@ A subgroup grows when its fullest member stores more than `scale_out` of V, and 
 members for each side, and each side's number follows that side's state. Members that go are dissolved; others keep
 their state, under another number if there must be no gap (`RoutingTable.follows`).
 
-Not guaranteed: `min_instances`, if the subgroups need fewer; there is at least one member for each. Pure.
+Not guaranteed: `min_instances`, if the subgroups need fewer; and `max_instances`, if there are more subgroups: each has
+at least one member. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,28 +73,37 @@ class Subgroups:
         return total
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """The worst subgroup: its fullest member over what is allowed, or what it should at least store over its mean.
-        Where no more instances can be had, being too full counts for nothing."""
+        """The worst subgroup of those that should have another number of members: its fullest member over what is
+        allowed, or what it should at least store over its mean. Where no more instances can be had, being too full
+        counts for nothing."""
         load, capacity, worst = self.load(items, table)[0], self.scaling.task_capacity, 0.0
         for members in _subgroups(table):
             some = load[list(members)]
-            if table.instances < self.scaling.max_instances:
+            wanted = self._wanted(some)
+            if wanted > len(some) and table.instances < self.scaling.max_instances:
                 worst = max(worst, float(some.max()) / (self.scaling.scale_out * capacity))
-            if len(members) > 1 and table.instances > self.scaling.min_instances:
+            if wanted < len(some) and table.instances > self.scaling.min_instances:
                 worst = max(worst, self.scaling.scale_in * capacity / max(float(some.mean()), 1e-9))
         return worst
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
         load, subgroups = self.load(items, table)[0], _subgroups(table)
         stored = [float(load[list(members)].sum()) for members in subgroups]
-        scaling = replace(self.scaling, min_instances=1)
-        wanted = [scaling.instances_for(*some) for some in zip(stored, map(len, subgroups), strict=True)]
-        while sum(wanted) > scaling.max_instances:  # one less where its members would be the least full
-            some = [n for n, members in enumerate(wanted) if members > 1]
-            wanted[min(some, key=lambda n: stored[n] / (wanted[n] - 1))] -= 1
+        wanted = [self._wanted(load[list(members)]) for members in subgroups]
+        while sum(wanted) > max(self.scaling.max_instances, len(wanted)):
+            several = [n for n, members in enumerate(wanted) if members > 1]
+            wanted[min(several, key=lambda n: stored[n] / (wanted[n] - 1))] -= 1  # its members would be the least full
         if wanted == [len(members) for members in subgroups]:
             return None
         return _resized(table, subgroups, wanted)
+
+    def _wanted(self, stored: F64) -> int:
+        """How many members a subgroup should have whose members [n] store so much."""
+        room, now = self.scaling.task_capacity, len(stored)
+        enough = max(ceil(float(stored.sum()) / (self.scaling.fill * room)), 1)
+        if float(stored.max()) > self.scaling.scale_out * room:
+            return max(enough, now)
+        return min(enough, now) if float(stored.mean()) < self.scaling.scale_in * room else now
 
 
 def _subgroups(table: RoutingTable) -> list[Members]:

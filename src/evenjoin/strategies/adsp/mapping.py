@@ -23,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
+from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
 from evenjoin.placement.pieces import Points, moved_volume, overlap
-from evenjoin.placement.ranges import Interval, Ranges
+from evenjoin.placement.ranges import Ranges
 from evenjoin.placement.table import Buckets, Region, RoutingTable, Succession
 from evenjoin.placement.topology import WHOLE, Division, Grid
 from evenjoin.strategies.adsp.cells import Scheme
@@ -49,7 +51,9 @@ class Area:
 def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingTable:
     """The table of these areas, made such that little moves from `old`; `old` itself if nothing changes."""
     offers = []
-    for divisions in ([_even(area) for area in areas], [_aligned_to(old, area, points) for area in areas]):
+    even, like = [_even(area) for area in areas], _nearest(old, areas, points)
+    fit = [_aligned_to(grid, area) for grid, area in zip(like, areas, strict=True)]
+    for divisions in (even, fit) if fit != even else (even,):
         made = _table(old, areas, divisions)
         made = _numbered(old, made, mapped(overlap(old, made, points)))
         if made.regions == old.regions:
@@ -134,10 +138,9 @@ def _even(area: Area) -> tuple[Division, Division, Division]:
     return one, two, three
 
 
-def _aligned_to(old: RoutingTable, area: Area, points: Points) -> tuple[Division, Division, Division]:
-    grid = _nearest(old, area.takes or Ranges(), points)
+def _aligned_to(grid: Grid | None, area: Area) -> tuple[Division, Division, Division]:
     even = _even(area)
-    if grid is None:
+    if grid is None or area.scheme.tasks == 1:
         return even
     out = []
     for part in range(3):
@@ -151,22 +154,29 @@ def _aligned_to(old: RoutingTable, area: Area, points: Points) -> tuple[Division
     return out[0], out[1], out[2]
 
 
-def _nearest(old: RoutingTable, takes: Ranges, points: Points) -> Grid | None:
-    """The grid of that old region which has most tuples in common with an area; None if no region has any."""
-    best: tuple[float, Grid | None] = (0.0, None)
-    for region in old.regions:
-        if isinstance(region.topology, Grid):
-            theirs = region.takes if isinstance(region.takes, Ranges) else Ranges()
-            common = sum(_common(points, side, takes.side(side), theirs.side(side)) for side in (0, 1))
-            if common > best[0]:
-                best = common, region.topology
-    return best[1]
+def _nearest(old: RoutingTable, areas: Sequence[Area], points: Points) -> list[Grid | None]:
+    """For each area the grid of that old region which has most tuples in common with it, the first of equal ones; None
+    if no region has any. O(areas * regions * log points)."""
+    regions = [region for region in old.regions if isinstance(region.topology, Grid)]
+    theirs = [region.takes if isinstance(region.takes, Ranges) else Ranges() for region in regions]
+    mine = [area.takes or Ranges() for area in areas]
+    common = np.zeros((len(mine), len(theirs)))
+    for side, (codes, weights) in enumerate(points):
+        order = np.argsort(codes, kind="stable")
+        some, running = codes[order], np.concatenate([[0.0], np.cumsum(weights[order])])
+        (begin, end), (first, last) = (_ends(side, takes) for takes in (mine, theirs))
+        below = np.searchsorted(some, np.maximum(begin[:, None], first), "left")
+        upto = np.searchsorted(some, np.minimum(end[:, None], last), "right")
+        common += np.maximum(running[upto] - running[below], 0.0)
+    best = common.argmax(axis=1) if regions else np.zeros(len(mine), np.int64)
+    grids = [cast("Grid", region.topology) for region in regions]
+    return [grids[n] if regions and common[area, n] > 0 else None for area, n in enumerate(best.tolist())]
 
 
-def _common(points: Points, side: int, one: Interval, two: Interval) -> float:
-    codes, weights = points[side]
-    inside = (codes >= max(one.first, two.first)) & (codes <= min(one.last, two.last))
-    return float(weights[inside].sum())
+def _ends(side: int, takes: Sequence[Ranges]) -> tuple[I64, I64]:
+    """The first and the last code of a side that each of these areas takes."""
+    intervals = [area.side(side) for area in takes]
+    return np.array([i.first for i in intervals], np.int64), np.array([i.last for i in intervals], np.int64)
 
 
 def _table(

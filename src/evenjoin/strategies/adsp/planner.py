@@ -85,7 +85,7 @@ class Adsp(Sized):
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Plan:
         points = self.points(items)
-        if not points:
+        if not sum(float(weights.sum()) for _, weights in points):
             return None
         front = front_of(report, points, items.alive, table.reach)
         if front is None:
@@ -114,7 +114,9 @@ class Adsp(Sized):
 
     def _areas(self, points: Points, table: RoutingTable, cut: Cut) -> RoutingTable:
         """The table for the codes seen."""
-        search = _Search(table, points, cut, self.lines, self.fill * self.task_capacity)
+        total = sum(volumes(points))
+        wanted = max(min(self.fill * self.task_capacity, total / self.least), total / self.most)
+        search = _Search(table, points, cut, self.lines, wanted)
         offers = search.celled(*self.made_for(search.offers, points))
         fewest = min(map(_tasks, offers))
         few = min(NEARLY * fewest, max(self.most, fewest))

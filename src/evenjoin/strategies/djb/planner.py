@@ -10,10 +10,12 @@
 
 The paper leaves two things open: what the load L of a unit is, and theta_max. Both are settings. It says nothing of a
 constraint that cannot be met. Then the planner stays and says so, with the least theta that whole keys and buckets
-allow, so that a table is not changed again and again for nothing. It also stays while a theta is no larger than chance
-makes it: loads are counts of independent arrivals, and the largest of many units is always some way off. And while
-nothing expires, state grows, and with it results: a table that is even today would not be even in a few batches. Then
-plans are made for the results of batches to come (`later` in load/items.py), unless that would be out of bounds today.
+allow, so that a table is not changed again and again for nothing. It also stays until SETTLED batches are counted,
+unless theta is URGENT; and, where L is work, while a theta is no larger than chance makes it: loads are counts of
+independent arrivals, and the largest of many units is always some way off. (Stored tuples are counted exactly.) And
+while nothing expires, state grows, and with it results: a table that is even today would not be even in a few batches.
+Then plans for L as work are made for the results of batches to come (`later` in load/items.py), unless that would be
+out of bounds today.
 
 Guarantee: a proposed table is never less even than the present one, and no unit's load rises above the present
 heaviest. (The second is needed because splitting adds probes everywhere, which by itself also looks even.) Everything
@@ -49,8 +51,8 @@ Kept = Literal["for ever", "for a while"]
 ROUNDING = 1e-9
 """How far above a bound a factor may be that was planned to meet it."""
 SETTLED, URGENT = 4, 10.0
-"""Until so many batches are counted, only a theta of URGENT times theta_max is a reason: a plan for the counts of one
-or two batches would have to be made again."""
+"""Until SETTLED batches are counted, only a theta above URGENT times theta_max is a reason: a plan for the counts of
+fewer batches would have to be made again."""
 SMOOTHED = 0.5
 """What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
 

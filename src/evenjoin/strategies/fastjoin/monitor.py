@@ -14,8 +14,9 @@ The paper is silent about a pair between which nothing fits, and would try it fo
 * a unit that cannot give anything is *stuck*. LI = heaviest / lightest then still sinks when the lightest gains, so
   the next heaviest gives to it.
 
-Every migration satisfies equation 9, L'_source > L'_target. So the heaviest load never rises, the lightest never
-sinks, and LI never rises. A migration is not made for less than WORTH of the source's load.
+After every migration L'_source >= L'_target (equation 9; the paper's and GreedyFit's is >). So the heaviest load never
+rises, the lightest never sinks, and LI never rises. A migration is not made for less than WORTH of the source's load.
+Only what goes home in the end may raise LI, up to what plans are made for.
 
 LI of small counts is chance: of 100 units that 20 tuples probe on average, the extremes differ by a factor of 4 if all
 are alike. Counts of arrivals are about Poisson, so the square root of a count is off by 1/2 on average, whatever the

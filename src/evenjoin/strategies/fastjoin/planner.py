@@ -212,8 +212,8 @@ class _Monitored:
         alone = monitor.heaviest_piece(heaviest)
         lightest, mean = alone / max(float(monitor.load.min()), 1.0), alone / float(monitor.load.mean())
         return Stay(
-            f"{said} and stays: nothing on the heaviest unit can go. One key or bucket has {lightest:.2f} times the "
-            f"lightest load, {mean:.2f} times the mean"
+            f"{said} and stays: nothing worth a migration can leave the heaviest unit. One key or bucket has "
+            f"{lightest:.2f} times the lightest load, {mean:.2f} times the mean"
         )
 
 

@@ -16,7 +16,8 @@ fits maximises it, however much of the gap it leaves open. And a few thousand si
 large unit. So this cannot do what section III-C asks for, "fill the gap as much as possible and at the same time the
 number of tuples to be migrated as small as possible", nor what section VI reports, that SAFit is as good as GreedyFit.
 
-"fill", the default, is III-C's goal. With left(SK) = gap - sum of F_k and f = the least factor F_k / |R_k| of all keys
+"fill", the default, is III-C's goal. With left(SK) = gap - sum of F_k and f = the least factor F_k / |R_k| of the keys
+that fit
 
     Value(SK) = - max(left(SK) - FULL * gap, 0) / gap - f / 2 * sum of |R_k| / gap
 
@@ -24,7 +25,8 @@ A gap of which FULL or less is left counts as closed; then fewer tuples decide. 
 key: |R_k| tuples cost f / 2 * |R_k|, at most half of what they fill. A step takes a random part of the keys out and
 fills the gap again, by descending factors that are blurred as much as the temperature is high: at random in the
 beginning, and in the end in GreedyFit's order. It decides on all keys at once, so the flags that are set grow with the
-keys while the steps do not. Of a few keys (FEW) all sets are looked at instead.
+keys while the steps do not. The first set is GreedyFit's, up to where the gap is closed, so the answer is worth at
+least as much. Of a few keys (FEW) all sets are looked at instead.
 
 Guarantee: the set fits, and the same seed gives the same set. The paper gives no temperatures; `annealing_for` and
 FILLING do. Steps are bounded (MOST_STEPS). A set that stores nothing counts as one tuple in ratios, as everywhere in
@@ -133,21 +135,26 @@ def _price(benefit: F64, stored: F64, gap: float) -> float:
 def _by_filling(benefit: F64, stored: F64, gap: float, cooling: Annealing, rng: np.random.Generator) -> I64:
     """Every key has a benefit and fits by itself."""
     order, price = np.log(factors(benefit, stored)), _price(benefit, stored, gap)
-    flags = best = np.zeros(len(benefit), bool)
-    worth = most = -1.0 + FULL
+    flags = best = _refilled(np.zeros(len(benefit), bool), benefit, order, 0.0, gap, rng)
+    worth = most = _worth(flags, benefit, stored, gap, price)
     temperature = cooling.start
     while temperature > cooling.stop:
         blur = temperature / cooling.start * max(float(np.ptp(order)), 1.0)
         for _ in range(cooling.steps):
             new = _refilled(flags & (rng.random(len(flags)) > rng.random()), benefit, order, blur, gap, rng)
-            left = 1.0 - float(benefit[new].sum()) / gap
-            this = -max(left - FULL, 0.0) - float(stored[new].sum()) * price
-            if left >= 0 and (this > worth or rng.random() <= exp((this - worth) / temperature)):
+            this = _worth(new, benefit, stored, gap, price)
+            if this > worth or rng.random() <= exp((this - worth) / temperature):
                 flags, worth = new, this
-            if left >= 0 and this > most:
+            if this > most:
                 best, most = new, this
         temperature *= cooling.cooling
     return np.flatnonzero(best)
+
+
+def _worth(flags: Flags, benefit: F64, stored: F64, gap: float, price: float) -> float:
+    """Value of a set, for "fill"; minus infinity if it does not fit."""
+    left = 1.0 - float(benefit[flags].sum()) / gap
+    return -inf if left < 0 else -max(left - FULL, 0.0) - float(stored[flags].sum()) * price
 
 
 def _refilled(flags: Flags, benefit: F64, order: F64, blur: float, gap: float, rng: np.random.Generator) -> Flags:
