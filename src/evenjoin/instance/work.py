@@ -41,6 +41,7 @@ class Work:
     sampling    whether dispatch samples codes for the planner, and
     grain       how many points stand for a side then
     time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
+    order       the instances in the order in which their tasks should start (empty: by number)
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
     """
 
@@ -63,12 +64,23 @@ class Work:
     grain: Grain = USUAL_GRAIN
     redact: bool = False
     time_limit: int | None = None
+    order: tuple[int, ...] = ()
     step: Callable[[str, int], None] | None = None
 
     @property
     def mark(self) -> str:
         """Start and try, as they stand in the names of files."""
         return f"s{self.start}t{self.trial}"
+
+    @property
+    def instance_of(self) -> tuple[int, ...]:
+        """The instance that each task has, by the number of the task."""
+        return self.order or tuple(range(self.table.instances))
+
+    @property
+    def task_of(self) -> dict[int, int]:
+        """The number of each instance's task."""
+        return {instance: task for task, instance in enumerate(self.instance_of)}
 
     @property
     def pack_names(self) -> dict[int, str]:

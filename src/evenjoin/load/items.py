@@ -297,8 +297,8 @@ def _in_cube(totals: F64, shares: F64, side: int) -> tuple[F64, F64, F64, F64]:
 
 
 def _cubes(table: RoutingTable) -> list[tuple[int, F64]]:
-    """The regions whose keys are divided by a cube: the number of each, and what share [sides, instances] of its tuples
-    each instance stores."""
+    """The regions whose keys are divided by a grid or a cube: the number of each, and what share [sides, instances] of
+    its tuples each instance stores."""
     numbers = [n for n, region in enumerate(table.regions) if _divides_keys(region)]
     if not numbers:
         return []
@@ -307,7 +307,7 @@ def _cubes(table: RoutingTable) -> list[tuple[int, F64]]:
 
 
 def _divides_keys(region: Region) -> bool:
-    return isinstance(region.topology, Cube) and isinstance(region.takes, Keys)
+    return isinstance(region.topology, (Cube, Grid)) and isinstance(region.takes, Keys)
 
 
 def work_by_instance(items: Items, table: RoutingTable) -> F64:
@@ -350,7 +350,7 @@ def moved_tuples(items: Items, old: RoutingTable, new: RoutingTable) -> float:
 
 
 def is_matrix(table: RoutingTable) -> bool:
-    """Whether a table has grids, areas or cubes, other than cubes that divide single keys. Then tuples have copies, and
+    """Whether a table has grids, areas or cubes, other than those that divide single keys. Then tuples have copies, and
     the planner does not go by units."""
     copied = [region for region in table.regions if isinstance(region.topology, (Grid, Cube))]
     return table.ranged or not all(map(_divides_keys, copied))

@@ -392,6 +392,15 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     return HeavyKey(first.code, name, arrived, probed, stored, results)
 
 
+def heaviest_first(report: LoadReport | None, instances: int) -> tuple[int, ...]:
+    """The order in which tasks should start: the one that took longest in the last batch first. Spark starts tasks one
+    after the other as cores become free, so a long task that starts last keeps the batch waiting."""
+    loads = report.instances if report is not None else ()
+    if len(loads) != instances:
+        return tuple(range(instances))
+    return tuple(load.instance for load in sorted(loads, key=lambda load: (-load.elapsed_ms, load.instance)))
+
+
 def at_once(tasks: Sequence[tuple[float, float]]) -> int:
     """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms)."""
     spans = [(began, began + elapsed / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0]

@@ -40,7 +40,7 @@ from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies.base import Limits, Past, Stay, Strategy, Weighing
+from evenjoin.strategies.base import NO_PAST, Limits, Past, Stay, Strategy, Weighing
 from evenjoin.strategies.sized import Sized
 
 WORTH = 2.0
@@ -59,7 +59,7 @@ class Decision:
 
 def decide(
     strategy: Strategy, report: LoadReport, table: RoutingTable, guards: Guards, rebalanced: int | None,
-    now: Callable[[], float], items: Items | None = None, past: Past = Past(),
+    now: Callable[[], float], items: Items | None = None, past: Past = NO_PAST,
 ) -> Decision:  # fmt: skip
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
     seconds. `items` are those that planners see, if they are known already; `past` is for strategies that remember."""
@@ -100,7 +100,9 @@ def _weighed(
     started = now()
     weighed = strategy.weigh(report, items, table, past, limits)
     taken = round((now() - started) * 1000, 3)
-    verdict = Verdict(report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves)
+    verdict = Verdict(
+        report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves
+    )
     if weighed.table is None or weighed.table is table:
         return Decision(table, verdict, weighed.memory)
     return Decision(check(weighed.table), replace(verdict, rebalanced=report.batch), weighed.memory)

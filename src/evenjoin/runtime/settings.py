@@ -146,8 +146,8 @@ class Asked:
 def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
     """Check the settings of a join and make them what the driver reads. Warns of each side whose state nothing bounds.
 
-    Without a strategy it is "hash" where only equal keys match, and "random" for a join without an equality. Only
-    `evenjoin.join` and `evenjoin.local` may call this, because the warnings point at the line that called those.
+    Without a strategy it is "auto". Only `evenjoin.join` and `evenjoin.local` may call this, because the warnings point
+    at the line that called those.
     """
     instances = _instances(asked)
     for name, value in {"merge_budget": asked.merge_budget, "pair_limit": asked.pair_limit}.items():
@@ -247,7 +247,7 @@ def _value(name: str, given: T | None, default: T) -> T:
 def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
-    chosen = for_join(resolve(strategy if strategy is not None else _default(spec)), spec)
+    chosen = for_join(resolve(strategy if strategy is not None else _default(spec, asked)), spec)
     chosen = fixed(chosen, instances) if asked.scaling is None else elastic(chosen, asked.scaling)
     most = asked.scaling.max_instances if asked.scaling is not None else instances
     tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
@@ -268,11 +268,14 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     return chosen
 
 
-def _default(spec: JoinSpec) -> str:
-    """The strategy where none is asked for: by key where all sides share one, else any instance for any tuple."""
+def _default(spec: JoinSpec, asked: Asked) -> str:
+    """The strategy where none is asked for: `auto`, unless it cannot do what else is asked for. It gives all sides of a
+    key one instance, so not in layout 'split'; and areas would name keys, so not where those are redacted."""
     if spec.equal_codes:
-        return "hash"
-    return "random" if len(spec.sides) == 2 else "hypercube"
+        return "auto" if asked.layout == "shared" else "hash"
+    if len(spec.sides) == 2 and asked.redact_keys and spec.ordered_codes:
+        return "square"
+    return "auto"
 
 
 def _initial_tables(spec: JoinSpec, chosen: Strategy, sizes: Sequence[int], layout: Layout) -> list[RoutingTable]:

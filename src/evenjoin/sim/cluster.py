@@ -2,9 +2,9 @@
 
     Cluster(speeds=(1.0, 1.0, 0.5), cores=4, slow=(Slow(node=0, first=10, last=20, factor=3.0),))
 
-Instance i always runs on node i // cores % nodes. On its node a task takes the first core that is free, in the order of
-instances, as Spark starts tasks. A lost node is replaced before the batch; its instances read their state again, which
-is the profile's to price (cost.py).
+Instance i always runs on node i // cores % nodes. On its node a task takes the first core that is free, in the order
+that the work asks for (instance/work.py), as Spark starts tasks. A lost node is replaced before the batch; its
+instances read their state again, which is the profile's to price (cost.py).
 
 Pure values; cost O(instances * log cores). Not here: how much work a task has.
 """
@@ -12,7 +12,7 @@ Pure values; cost O(instances * log cores). Not here: how much work a task has.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
+from heapq import heapreplace
 
 import numpy as np
 import numpy.typing as npt
@@ -79,17 +79,21 @@ class Cluster:
         """[instances] Which instances were on a node that was lost before this batch."""
         return np.isin(self.node_of(instances), [loss.node for loss in self.lost if loss.batch == batch])
 
-    def makespan(self, taken_ms: F64) -> float:
+    def makespan(self, taken_ms: F64, order: I64 | None = None) -> float:
         """How long the tasks of all instances take together, each taking so long on its core."""
         if len(taken_ms) <= self.size:
             return float(taken_ms.max(initial=0.0))
-        nodes = self.node_of(len(taken_ms))
-        return max(_on_cores(taken_ms[nodes == node].tolist(), self.cores) for node in range(len(self.speeds)))
+        return float((self.begun(taken_ms, order) + taken_ms).max())
 
-
-def _on_cores(tasks: list[float], cores: int) -> float:
-    free = tasks[:cores]
-    heapify(free)
-    for task in tasks[cores:]:
-        heapreplace(free, free[0] + task)
-    return max(free, default=0.0)
+    def begun(self, taken_ms: F64, order: I64 | None = None) -> F64:
+        """[instances] When each task begins, in ms: in this order (None: that of instances) on the first core of its
+        node that is free."""
+        ranks = np.arange(len(taken_ms)) if order is None else order
+        out, nodes = np.zeros(len(taken_ms)), self.node_of(len(taken_ms))
+        for node in range(len(self.speeds)):
+            mine = ranks[nodes[ranks] == node]
+            free = [0.0] * self.cores
+            for task, taken in zip(mine.tolist(), taken_ms[mine].tolist(), strict=True):
+                out[task] = free[0]
+                heapreplace(free, free[0] + taken)
+        return out

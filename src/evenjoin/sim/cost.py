@@ -30,7 +30,7 @@ from evenjoin.commit.log import Commit
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
-from evenjoin.load.report import InstanceLoad
+from evenjoin.load.report import InstanceLoad, LoadReport, heaviest_first
 from evenjoin.sim.cluster import Cluster
 from evenjoin.sim.counting import Counts
 
@@ -42,6 +42,7 @@ class Profile:
     probe          "sorted": a probe costs log2 of what is stored; "scan": all of it
     constant, taken, probed, found       of an instance's busy time
     fixed, per_instance, stretch, row, out    of a batch; `row` is of a row read, `out` of a result
+    pause                                of a migration, whatever moves
     moved, recovered                     of a tuple that migrates, and of one that is read again after a loss
     place_us, receive_us                 microseconds to place a row, and to take a message in; the latter are part of
                                          the busy time already, and are told apart because planners weigh them
@@ -58,6 +59,7 @@ class Profile:
     stretch: float = 1.0
     row: float = 0.0
     out: float = 0.0
+    pause: float = 0.0
     moved: float = 0.001
     recovered: float = 0.0005
     place_us: float = 0.05
@@ -72,17 +74,17 @@ class Profile:
         out: F64 = columns @ np.array([self.constant, self.taken, self.probed, self.found])
         return out
 
-    def batch_ms(self, busy_ms: F64, rows: int, results: int, cluster: Cluster) -> float:
-        """How long a batch takes whose instances are busy for so long, on their own nodes."""
+    def batch_ms(self, busy_ms: F64, rows: int, results: int, cluster: Cluster, order: I64 | None = None) -> float:
+        """How long a batch takes whose instances are busy for so long, on their own nodes, started in this order."""
         shared = self.per_instance * len(busy_ms) + self.row * rows + self.out * results
-        return self.fixed + shared / cluster.size + self.stretch * cluster.makespan(busy_ms)
+        return self.fixed + shared / cluster.size + self.stretch * cluster.makespan(busy_ms, order)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 MEASURED = Profile(
-    "measured", "sorted", 13.7, 4.63e-5, 5.43e-6, 1.10e-5, fixed=112.1, per_instance=4.82, stretch=3.53, out=4.75e-5,
+    "measured", "sorted", 13.7, 4.63e-5, 5.43e-6, 1.10e-5, fixed=112.1, per_instance=4.82, stretch=3.53, pause=150.0, out=4.75e-5,
     place_us=0.035, receive_us=0.12,
 )  # fmt: skip
 PAPERS = Profile("papers", "scan", 0.0, 0.002, 0.000001, 0.0001, moved=0.01)
@@ -102,7 +104,8 @@ def features(messages: I64, probes: I64, results: I64, held: I64, probe: Literal
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What one real batch showed: features [instances, 4], busy times [instances], rows read, its duration, and how
-    long it takes to place a row and to take in a tuple (0: not measured)."""
+    long it takes to place a row and to take in a tuple (0: not measured); and the order in which its tasks started
+    (None: that of instances)."""
 
     columns: F64
     busy_ms: F64
@@ -110,18 +113,22 @@ class Observed:
     duration_ms: float
     place_us: float = 0.0
     receive_us: float = 0.0
+    order: I64 | None = None
 
 
 def observed(commits: Iterable[Commit], skip: int = 2) -> list[Observed]:
     """What the commits of a real run of two sides showed, without its first batches and those with a migration."""
-    out = []
+    out: list[Observed] = []
+    last: LoadReport | None = None
     for commit in commits:
+        before, last = last, commit.report
         if commit.report is not None and commit.batch >= skip and commit.migration is None:
             report = commit.report
             rows = sum(intake.rows for intake in report.intake)
             busy = np.array([load.busy_ms for load in report.instances])
             times = commit.duration_ms, report.hash_us, report.transfer_us
-            out.append(Observed(_columns(report.instances), busy, rows, *times))
+            order = np.array(heaviest_first(before, len(busy)))
+            out.append(Observed(_columns(report.instances), busy, rows, *times, order))
     return out
 
 
@@ -148,7 +155,7 @@ def fit(runs: Sequence[tuple[Sequence[Observed], Cluster]], like: Profile = MEAS
         for batch in batches:
             share = len(batch.busy_ms) / cluster.size
             rows, results = batch.rows / cluster.size, batch.columns[:, 3].sum() / cluster.size
-            columns.append([1.0, share, cluster.makespan(batch.busy_ms), rows, results])
+            columns.append([1.0, share, cluster.makespan(batch.busy_ms, batch.order), rows, results])
             durations.append(batch.duration_ms)
     wanted = np.array(durations)
     fixed, per_instance, stretch, row, out = non_negative(np.array(columns) / wanted[:, None], np.ones(len(wanted)))

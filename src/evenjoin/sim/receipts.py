@@ -42,12 +42,14 @@ DRAWN_A_POINT = 16
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """[instances] The busy time of each instance, and the part of it for taking tuples in; and the time to place a
-    row."""
+    """[instances] The busy time of each instance, and the part of it for taking tuples in; the time to place a row; and
+    [instances] when each task began (seconds) and how long it took by the clock."""
 
     busy_ms: F64
     receive_ms: F64
     place_us: float
+    began: F64
+    elapsed_ms: F64
 
 
 def receipts_of(
@@ -70,6 +72,7 @@ def receipts_of(
         for some in (counts.stored, counts.probes, counts.results, counts.messages)
     ]
     busy, receive = np.round(times.busy_ms, 3).tolist(), np.round(times.receive_ms, 3).tolist()
+    began, elapsed = times.began.tolist(), np.round(times.elapsed_ms, 3).tolist()
     return [
         Receipt(
             work.batch,
@@ -89,6 +92,8 @@ def receipts_of(
             place_us=times.place_us if work.tracked else 0.0,
             messages=columns[3][instance],
             sent_bytes=tuple(count * BYTES for count in columns[3][instance]),
+            began=began[instance],
+            elapsed_ms=elapsed[instance],
         )
         for instance in range(instances)
     ]

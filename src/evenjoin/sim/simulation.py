@@ -29,7 +29,7 @@ from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
 from evenjoin.load.items import is_matrix, items_of
-from evenjoin.load.report import LoadReport
+from evenjoin.load.report import LoadReport, heaviest_first
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
@@ -109,7 +109,8 @@ class Simulation:
         busy = self._busy(counts, table.instances)
         rows = sum(one.tuples for slices in arrivals for one in slices)
         cluster = self._cluster(table.instances)
-        batch_ms = self.scenario.profile.batch_ms(busy, rows, int(counts.results.sum()), cluster)
+        order = np.array(work.order)
+        batch_ms = self.scenario.profile.batch_ms(busy, rows, int(counts.results.sum()), cluster, order)
         if migration is not None:
             batch_ms += migration.pause_ms
         latency = self._queues.interval(counts, busy, max(self.scenario.trigger_ms, 1e-9))
@@ -125,7 +126,10 @@ class Simulation:
         """What the engine makes of the batch; and the state without what has expired."""
         profile = self.scenario.profile
         receive = np.minimum(profile.receive_us / 1000 * counts.messages.sum(axis=0), busy)
-        receipts = receipts_of(work, self.state, spread, counts, arrivals, Times(busy, receive, profile.place_us))
+        taken = profile.stretch * busy
+        began = self._now + self._cluster(work.table.instances).begun(taken, np.array(work.order)) / 1000
+        times = Times(busy, receive, profile.place_us, began, taken)
+        receipts = receipts_of(work, self.state, spread, counts, arrivals, times)
         clocks = Clocks(self._now, 0.0, time.perf_counter, self.scenario.trigger_ms)
         commit, after = advance(self.last, work, migration, receipts, self.settings, clocks)
         if any(width is not None for width in work.sub_windows):
@@ -141,7 +145,8 @@ class Simulation:
         old, codes, spread = self.met, self.state.codes, spread_of(new)
         tuples = moving(self.state, old, new)
         self.state.lay(spread, cells_of(new, codes))
-        pause = self.scenario.profile.moved * tuples / self._cluster(new.instances).size
+        profile = self.scenario.profile
+        pause = profile.pause + profile.moved * tuples / self._cluster(new.instances).size
         donors = moved(self._work(old, last.manifest), self.state, spread, tuples, pause)
         return migrated(last, self._work(old, last.manifest), new, donors, round(pause, 3), self.settings.asked)
 
@@ -176,6 +181,7 @@ class Simulation:
             watched=watched(self.report.heavy, table) if tracked and self.last else {},
             sampling="codes" if settings.grain is not None else "none",
             grain=settings.grain or USUAL_GRAIN,
+            order=heaviest_first(self.last.report if self.last else None, table.instances),
         )
 
     def _line(self, table: RoutingTable, busy: np.ndarray, batch_ms: float, latency: Latency) -> Line:

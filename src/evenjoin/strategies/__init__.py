@@ -2,6 +2,7 @@
 tuple, and it decides on no migration (runtime/rebalance.py does)."""
 
 from evenjoin.strategies.adsp import Adsp
+from evenjoin.strategies.auto import Auto
 from evenjoin.strategies.base import Strategy, resolve, strategies
 from evenjoin.strategies.bistream import ContRand, Hash, Random
 from evenjoin.strategies.djb import DJB
@@ -17,6 +18,7 @@ from evenjoin.strategies.trijoin import TriJoin
 __all__ = [
     "DJB",
     "Adsp",
+    "Auto",
     "ContRand",
     "Dynamic",
     "FastJoin",

@@ -63,6 +63,9 @@ class Past:
     migration: Migration | None = None
 
 
+NO_PAST = Past()
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the guards allow: how many stored tuples may move (None: any number), and whether a change must wait because

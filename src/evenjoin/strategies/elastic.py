@@ -27,7 +27,7 @@ from evenjoin.errors import SpecError
 from evenjoin.load.items import F64, Items, change
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Plan, Strategy
+from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, Weighing
 from evenjoin.strategies.bistream import ContRand
 from evenjoin.strategies.sized import Sized
 from evenjoin.strategies.subgroups import Subgroups
@@ -137,11 +137,32 @@ class Elastic:
         wanted = self.scaling.instances_for(float(items.stored.sum()), table.instances)
         if wanted == table.instances:
             return self.inner.plan(report, items, table) if self.inner.tracked else None
+        return self._sized(table, wanted)
+
+    def _sized(self, table: RoutingTable, wanted: int) -> RoutingTable | None:
         try:
             fresh = self.inner.initial(wanted, table.groups, table.layout)
         except SpecError:  # the strategy's settings do not fit so few instances
             return None
         return replace(fresh, version=table.version + 1).stating(table)
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticWeighing(Elastic):
+    """The same around a strategy that weighs: the number of instances is decided first."""
+
+    def weigh(self, report: LoadReport, items: Items, table: RoutingTable, past: Past, limits: Limits) -> Weighed:
+        assert isinstance(self.inner, Weighing)
+        weighed = self.inner.weigh(report, items, table, past, limits)
+        stored = float(items.stored.sum())
+        wanted = self.scaling.instances_for(stored, table.instances)
+        if wanted == table.instances or limits.cooling:
+            return weighed
+        sized = self._sized(table, wanted)
+        used = stored / (table.instances * self.scaling.task_capacity)
+        sentence = f"{stored:,.0f} tuples take {used:.0%} of the room of {table.instances} instances: going to {wanted}"
+        memory = past.memory if past.memory is not None else weighed.memory
+        return replace(weighed, table=sized, memory=memory, sentence=sentence, forecast=None, moves=None)
 
 
 def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:
@@ -152,7 +173,7 @@ def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:
         return strategy.limited(scaling.min_instances, scaling.max_instances)
     if isinstance(strategy, ContRand):
         return Subgroups(strategy, scaling)
-    return Elastic(strategy, scaling)
+    return (ElasticWeighing if isinstance(strategy, Weighing) else Elastic)(strategy, scaling)
 
 
 def fixed(strategy: Strategy, instances: int) -> Strategy:

@@ -4,8 +4,9 @@
 
 A program with a second hop has a third stage: what the second one yields are packed rows again.
 
-Invariant: partition p of each later stage is instance p of the table. Each execution of a task gives the files that it
-writes (segments, receipt) a name of its own, so retried and speculative tasks do no harm.
+Invariant: partition p of each later stage is the task number p of the work, whose instance `Work.order` names: Spark
+starts partitions by their number, and the heaviest instance should start first. Each execution of a task gives the
+files that it writes (segments, receipt) a name of its own, so retried and speculative tasks do no harm.
 Not here: what is done to the rows (runtime/dispatch.py, instance/batch.py), and when a batch is final (driver.py).
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -99,10 +100,10 @@ class SparkBatch:
 
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
         packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._slots), PACKED)
-        placed = packed.repartitionById(work.table.instances, "instance")
+        placed = packed.repartitionById(work.table.instances, "task")
         for hop in range(len(work.program.hops) - 1):
             packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
-            placed = packed.repartitionById(work.table.instances, "instance")
+            placed = packed.repartitionById(work.table.instances, "task")
         return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._schema)
 
 
@@ -110,32 +111,37 @@ def dispatch_partition(
     work: Work, watermark: int | None, slots: Slots, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """First stage: rows of any side -> packed rows, one for each destination and flush. The last row is the note."""
-    dispatcher = Dispatcher(work, watermark)
+    dispatcher, tasks = Dispatcher(work, watermark), work.task_of
     held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
     for batch in batches:
         for side, rows in _by_side(batch, len(held)):
             for part in slots.unpack(side, rows, work.spec.sides[side].schema):
                 held[side].append(part)
                 if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
-                    yield from _flush(dispatcher, side, held)
+                    yield from _flush(dispatcher, side, held, tasks)
     for side in range(len(held)):
-        yield from _flush(dispatcher, side, held)
+        yield from _flush(dispatcher, side, held, tasks)
     settle()
     note = pa.py_buffer(dispatcher.note.to_bytes())
-    yield packed_rows([(_partition() % work.table.instances, NOTE, 0, note)])
+    yield packed_rows([(_partition() % work.table.instances, NOTE, 0, note)])  # any task will do
 
 
-def _flush(dispatcher: Dispatcher, side: int, held: list[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _flush(
+    dispatcher: Dispatcher, side: int, held: list[list[pa.RecordBatch]], tasks: Mapping[int, int]
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Send the rows of a side that are held. `tasks` has the number of each instance's task."""
     if not held[side]:
         return
     table = pa.Table.from_batches(held[side]).combine_chunks()
     held[side] = []
     for batch in table.to_batches():
         sent = dispatcher.dispatch(side, batch)
-        rows: list[Packed] = [(instance, 2 * side, lines, pack([piece])) for instance, piece, lines in sent.pieces]
+        rows: list[Packed] = [
+            (tasks[instance], 2 * side, lines, pack([piece])) for instance, piece, lines in sent.pieces
+        ]
         if sent.late is not None:
             instance, piece, lines = sent.late
-            rows.append((instance, 2 * side + 1, lines, pack([piece])))
+            rows.append((tasks[instance], 2 * side + 1, lines, pack([piece])))
         if rows:
             yield packed_rows(rows)
 
@@ -158,9 +164,9 @@ def join_partition(
     work: Work, folder: Folder, only: frozenset[int] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Last stage: all packed rows for one instance -> its results. `only` names the instances to run; None: all."""
-    instance, hop = _partition(), len(work.program.hops) - 1
-    arrivals = Arrivals()
-    for kind, line, blob in _packed(instance, batches):
+    task, hop = _partition(), len(work.program.hops) - 1
+    instance, arrivals = work.instance_of[task], Arrivals()
+    for kind, line, blob in _packed(task, batches):
         if kind == RESULTS:
             yield from unpack(blob)
         else:
@@ -179,31 +185,31 @@ def hop_partition(
     Rows of sides that enter later go on as they are. Packed rows are taken in the order of their sums, because a
     shuffle brings them in any order: so the task sends the same when it runs again.
     """
-    instance = _partition()
-    arrivals, entering = Arrivals(), work.program.hops[hop].entering
-    for kind, line, blob in sorted(_packed(instance, batches), key=lambda row: row[:2]):
+    task, tasks = _partition(), work.task_of
+    instance, arrivals, entering = work.instance_of[task], Arrivals(), work.program.hops[hop].entering
+    for kind, line, blob in sorted(_packed(task, batches), key=lambda row: row[:2]):
         if kind >= 0 and kind % 2 == 0 and kind // 2 not in entering:
             arrivals.pass_on(line)
-            yield packed_rows([(instance, kind, line % 2**64, blob.as_buffer())])
+            yield packed_rows([(task, kind, line % 2**64, blob.as_buffer())])
         else:
             _take(arrivals, kind, line, blob)
     for item in join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop):
         if isinstance(item, Sent):
-            yield packed_rows([(item.instance, 2 * item.store, item.lines, pack([item.batch]))])
+            yield packed_rows([(tasks[item.instance], 2 * item.store, item.lines, pack([item.batch]))])
         elif isinstance(item, Note):
-            yield packed_rows([(instance, NOTE, 0, pa.py_buffer(item.to_bytes()))])
+            yield packed_rows([(task, NOTE, 0, pa.py_buffer(item.to_bytes()))])
         else:
-            yield packed_rows([(instance, RESULTS, 0, pack([item]))])
+            yield packed_rows([(task, RESULTS, 0, pack([item]))])
     settle()
 
 
-def _packed(instance: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Scalar]]:
-    """The packed rows for an instance, as (kind, sum of lines, blob)."""
+def _packed(task: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Scalar]]:
+    """The packed rows for a task, as (kind, sum of lines, blob)."""
     for batch in batches:
-        wheres, kinds, lines = (batch.column(name).to_pylist() for name in ("instance", "kind", "lines"))
+        wheres, kinds, lines = (batch.column(name).to_pylist() for name in ("task", "kind", "lines"))
         for where, kind, line, blob in zip(wheres, kinds, lines, batch.column("blob"), strict=True):
-            if where != instance:
-                raise EvaluationError(f"rows for instance {where} came to instance {instance}")
+            if where != task:
+                raise EvaluationError(f"rows for task {where} came to task {task}")
             yield kind, line, blob
 
 

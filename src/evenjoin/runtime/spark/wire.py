@@ -4,7 +4,7 @@ Into the first stage goes one DataFrame for all sides: the number of the side, a
 type share a slot across sides. So two streams of (bigint, timestamp, bigint) take three slots, not six, and the rows
 that Spark turns into Arrow stay narrow. (These slots have nothing to do with those of a topology.)
 
-Between dispatch and join, and between two hops of a join, one row holds many tuples: (instance, kind, lines, blob). The
+Between dispatch and join, and between two hops of a join, one row holds many tuples: (task, kind, lines, blob). The
 blob is an Arrow IPC stream, and `lines` the sum of its tuples' lines in the books, modulo 2^64. Results that are found
 before the last hop travel to the end in the same way.
 
@@ -27,19 +27,19 @@ from evenjoin.runtime.spark.files import PATH, ParquetFiles, read_rows
 SIDE = "side"
 PACKED = StructType(
     [
-        StructField("instance", IntegerType()),
+        StructField("task", IntegerType()),
         StructField("kind", IntegerType()),
         StructField("lines", LongType()),
         StructField("blob", BinaryType()),
     ]
 )
-PACKED_ARROW = pa.schema([("instance", pa.int32()), ("kind", pa.int32()), ("lines", pa.int64()), ("blob", pa.binary())])
+PACKED_ARROW = pa.schema([("task", pa.int32()), ("kind", pa.int32()), ("lines", pa.int64()), ("blob", pa.binary())])
 NOTE, RESULTS = -1, -2
 """The kinds of rows with the note of a task, and with results. Rows of store s have kind 2 s, late rows of side s
 2 s + 1."""
 
 Packed = tuple[int, int, int, pa.Buffer]
-"""(instance, kind, sum of the lines, blob)."""
+"""(number of the task, kind, sum of the lines, blob)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,10 @@ def unpack(blob: pa.Scalar) -> Iterator[pa.RecordBatch]:
 
 
 def packed_rows(rows: Sequence[Packed]) -> pa.RecordBatch:
-    instances, kinds, lines, blobs = zip(*rows, strict=True)
+    tasks, kinds, lines, blobs = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(instances, pa.int32()),
+            pa.array(tasks, pa.int32()),
             pa.array(kinds, pa.int32()),
             pa.array(lines, pa.uint64()).view(pa.int64()),
             pa.array([b.to_pybytes() for b in blobs]),

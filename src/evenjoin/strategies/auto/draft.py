@@ -191,7 +191,7 @@ class Draft:
         rest = here[~self.items.is_key[here]]
         if len(rest):
             weight, stored = (
-                np.bincount(self.bucket[self.bucket >= 0], counts[self.bucket >= 0], self.table.buckets)
+                np.bincount(self.bucket[self.bucket >= 0], counts[self.bucket >= 0], self.table.buckets).astype(float)
                 for counts in (self.whole, self.stored)
             )
             buckets = self.items.bucket[rest]

@@ -17,11 +17,11 @@ Times are those of the cost model (load/cost.py): the makespan of the tasks on t
 8 even-ish instances are left alone, however uneven each of them is. Merging back follows the same rules: copies that
 are no longer sent pay for moving. A key that has gone silent costs nothing and stays divided.
 
-Guarantee: a table that `weigh` gives is an edit of the present one; `check` proves it (runtime/rebalance.py). Everything
-is a function of reports, items and the memory in the commit.
+Guarantee: a table that `weigh` gives is an edit of the present one; `check` proves it (runtime/rebalance.py).
+Everything is a function of reports, items and the memory in the commit.
 Not guaranteed: that a change repays itself. A stream that changes as soon as the table does is the worst case; `f`
 makes each further change of that kind eight times as hard.
-Not here: joins without an equality that all sides share (chosen.py).
+Not here: joins without an equality that all sides share. There `auto` is another strategy (`for_join`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ from evenjoin.load.cost import NOTHING_SEEN, Cost, fit, makespan, seen_in
 from evenjoin.load.items import F64, Items, items_of, moved_tuples
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.spec import JoinSpec
+from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.auto.draft import Draft
 from evenjoin.strategies.auto.memory import Memory
 from evenjoin.strategies.auto.price import Price
 from evenjoin.strategies.auto.words import Words, told_even, told_of
-from evenjoin.strategies.base import Limits, Past, Plan, Weighed, register, require
+from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, for_join, register, require
 from evenjoin.strategies.bistream import hash_table
+from evenjoin.strategies.hypercube import Hypercube
 
 BUCKETS_PER_UNIT = 16
 HOPE = 10.0
@@ -85,9 +88,18 @@ class Auto:
     def alert(self) -> float:
         return 1.0
 
+    def for_join(self, spec: JoinSpec) -> Strategy:
+        """Itself where all sides share a key. Elsewhere no key can be moved or divided, and what is even is a matter of
+        volume: areas or a grid for two sides, a cube for more."""
+        if spec.equal_codes:
+            return self
+        return Adsp() if len(spec.sides) == 2 else for_join(Hypercube(), spec)
+
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         if layout != "shared":
-            raise SpecError(f"auto: layout must be 'shared', not {layout!r}; for others name a strategy, such as 'hash'")
+            raise SpecError(
+                f"auto: layout must be 'shared', not {layout!r}; for others name a strategy, such as 'hash'"
+            )
         return hash_table(self.origin, BUCKETS_PER_UNIT * instances, instances, sides, layout)
 
     def load(self, items: Items, table: RoutingTable) -> F64:
@@ -188,7 +200,10 @@ def _told(past: Past, report: LoadReport, table: RoutingTable) -> Memory:
     """The memory with this batch, and without tables that the present one does not follow or precede."""
     known = Memory.from_json(past.memory) if past.memory is not None else Memory()
     known = known.after(seen_in(report), report.cores)
-    if known.shadow is not None and (known.shadow.version, known.shadow.instances) != (table.version + 1, table.instances):
+    if known.shadow is not None and (known.shadow.version, known.shadow.instances) != (
+        table.version + 1,
+        table.instances,
+    ):
         known = replace(known, shadow=None, credit=0.0, about="")
     if known.former is not None and known.former.instances != table.instances:
         known = replace(known, former=None, earned=0.0, paid=0.0)

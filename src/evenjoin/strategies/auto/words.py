@@ -26,7 +26,9 @@ class Words:
 
     @property
     def _worth(self) -> str:
-        return f"{self.about} saves {_time(self.saving)} of {_time(self.usual)} a batch and costs {_time(self.cost)} once"
+        return (
+            f"{self.about} saves {_time(self.saving)} of {_time(self.usual)} a batch and costs {_time(self.cost)} once"
+        )
 
     def doing(self) -> str:
         return f"{self._worth}: doing it"
