@@ -41,7 +41,7 @@ class Work:
     sampling    whether dispatch samples codes for the planner, and
     grain       how many points stand for a side then
     time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
-    order       the instances in the order in which their tasks should start (empty: by number)
+    order       the instances in the order in which their tasks should start (of another number of instances: by number)
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
     """
 
@@ -75,7 +75,8 @@ class Work:
     @property
     def instance_of(self) -> tuple[int, ...]:
         """The instance that each task has, by the number of the task."""
-        return self.order or tuple(range(self.table.instances))
+        fits = len(self.order) == self.table.instances
+        return self.order if fits else tuple(range(self.table.instances))
 
     @property
     def task_of(self) -> dict[int, int]:

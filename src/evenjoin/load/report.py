@@ -124,6 +124,8 @@ class LoadReport:
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     cores                     how many tasks ran at once, at most; 0 if that is not known
+    order                     the instances by how long their tasks took, the longest first: the next batch starts them
+                              so, because a long task that starts last keeps the batch waiting
     """
 
     batch: int
@@ -144,6 +146,7 @@ class LoadReport:
     rise: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
     cores: int = 0
+    order: tuple[int, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -183,6 +186,7 @@ class LoadReport:
                 "slices": slices,
                 "rise": tuple(data.get("rise", ())),
                 "sizes": tuple(data.get("sizes", ())),
+                "order": tuple(data.get("order", ())),
             }
         )
 
@@ -304,6 +308,7 @@ def fold(
             last.speeds if last is not None else (),
         ),
         cores=at_once([(r.began, r.elapsed_ms) for r in receipts]),
+        order=tuple(r.instance for r in sorted(receipts, key=lambda r: (-r.elapsed_ms, r.instance))),
     )
 
 
@@ -390,15 +395,6 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     stored = tuple(sum(part.stored[s] for part in parts) for s in sides)
     results = tuple(sum(part.results[s] for part in parts) for s in sides)
     return HeavyKey(first.code, name, arrived, probed, stored, results)
-
-
-def heaviest_first(report: LoadReport | None, instances: int) -> tuple[int, ...]:
-    """The order in which tasks should start: the one that took longest in the last batch first. Spark starts tasks one
-    after the other as cores become free, so a long task that starts last keeps the batch waiting."""
-    loads = report.instances if report is not None else ()
-    if len(loads) != instances:
-        return tuple(range(instances))
-    return tuple(load.instance for load in sorted(loads, key=lambda load: (-load.elapsed_ms, load.instance)))
 
 
 def at_once(tasks: Sequence[tuple[float, float]]) -> int:

@@ -44,7 +44,6 @@ from evenjoin.instance.program import Program, store_schemas
 from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.receipt import Receipt, balance, over_hops
-from evenjoin.load.report import heaviest_first
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
@@ -245,7 +244,7 @@ class Driver:
             grain=settings.grain or USUAL_GRAIN,
             redact=settings.redact_keys,
             time_limit=None if settings.max_ahead is None else self._time_limit(settings.max_ahead),
-            order=heaviest_first(self.last.report if self.last else None, table.instances),
+            order=self.last.report.order if self.last and self.last.report else (),
             step=settings.worker_step,
         )
 

@@ -30,7 +30,7 @@ from evenjoin.commit.log import Commit
 from evenjoin.errors import SpecError
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.items import F64
-from evenjoin.load.report import InstanceLoad, LoadReport, heaviest_first
+from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.sim.cluster import Cluster
 from evenjoin.sim.counting import Counts
 
@@ -84,8 +84,8 @@ class Profile:
 
 
 MEASURED = Profile(
-    "measured", "sorted", 13.7, 4.63e-5, 5.43e-6, 1.10e-5, fixed=112.1, per_instance=4.82, stretch=3.53, pause=150.0, out=4.75e-5,
-    place_us=0.035, receive_us=0.12,
+    "measured", "sorted", 13.7, 4.63e-5, 5.43e-6, 1.10e-5, fixed=112.1, per_instance=4.82, stretch=3.53, out=4.75e-5,
+    pause=150.0, place_us=0.035, receive_us=0.12,
 )  # fmt: skip
 PAPERS = Profile("papers", "scan", 0.0, 0.002, 0.000001, 0.0001, moved=0.01)
 PROFILES = {profile.name: profile for profile in (MEASURED, PAPERS)}
@@ -127,7 +127,7 @@ def observed(commits: Iterable[Commit], skip: int = 2) -> list[Observed]:
             rows = sum(intake.rows for intake in report.intake)
             busy = np.array([load.busy_ms for load in report.instances])
             times = commit.duration_ms, report.hash_us, report.transfer_us
-            order = np.array(heaviest_first(before, len(busy)))
+            order = np.array(before.order) if before is not None and len(before.order) == len(busy) else None
             out.append(Observed(_columns(report.instances), busy, rows, *times, order))
     return out
 

@@ -29,7 +29,7 @@ from evenjoin.instance.programs import program_of
 from evenjoin.instance.work import Work, sub_window_widths
 from evenjoin.load.djb import records
 from evenjoin.load.items import is_matrix, items_of
-from evenjoin.load.report import LoadReport, heaviest_first
+from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
@@ -109,7 +109,7 @@ class Simulation:
         busy = self._busy(counts, table.instances)
         rows = sum(one.tuples for slices in arrivals for one in slices)
         cluster = self._cluster(table.instances)
-        order = np.array(work.order)
+        order = np.array(work.instance_of)
         batch_ms = self.scenario.profile.batch_ms(busy, rows, int(counts.results.sum()), cluster, order)
         if migration is not None:
             batch_ms += migration.pause_ms
@@ -127,7 +127,7 @@ class Simulation:
         profile = self.scenario.profile
         receive = np.minimum(profile.receive_us / 1000 * counts.messages.sum(axis=0), busy)
         taken = profile.stretch * busy
-        began = self._now + self._cluster(work.table.instances).begun(taken, np.array(work.order)) / 1000
+        began = self._now + self._cluster(work.table.instances).begun(taken, np.array(work.instance_of)) / 1000
         times = Times(busy, receive, profile.place_us, began, taken)
         receipts = receipts_of(work, self.state, spread, counts, arrivals, times)
         clocks = Clocks(self._now, 0.0, time.perf_counter, self.scenario.trigger_ms)
@@ -181,7 +181,7 @@ class Simulation:
             watched=watched(self.report.heavy, table) if tracked and self.last else {},
             sampling="codes" if settings.grain is not None else "none",
             grain=settings.grain or USUAL_GRAIN,
-            order=heaviest_first(self.last.report if self.last else None, table.instances),
+            order=self.last.report.order if self.last and self.last.report else (),
         )
 
     def _line(self, table: RoutingTable, busy: np.ndarray, batch_ms: float, latency: Latency) -> Line:
