@@ -218,6 +218,28 @@ def ranged_tables(max_areas: int = 4, farthest: int = 6, reach: Reach | None = N
     return tables()
 
 
+@cache
+def ordered_tables(max_instances: int = 5, farthest: int = 6, reach: Reach | None = None) -> Any:
+    """A Hypothesis strategy for valid tables of ordered buckets, with keys of their own, for this reach or a random
+    one. Cuts may be equal, and split keys and buckets have any weights."""
+    from hypothesis import strategies as st
+
+    code, bound = st.integers(-farthest, farthest), st.integers(-farthest // 2, farthest // 2)
+    reaches = st.builds(Reach, st.one_of(st.none(), bound, bound), st.one_of(st.none(), bound, bound)).map(_ascending)
+
+    @st.composite
+    def tables(draw: Any) -> RoutingTable:
+        near = draw(reaches) if reach is None else reach
+        instances, cuts = draw(st.integers(1, max_instances)), sorted(draw(st.lists(code, max_size=4)))
+        drawn = [Region(Buckets((b,)), draw(_bicliques(2, instances))) for b in range(len(cuts) + 1)]
+        codes = draw(st.lists(code, unique=True, max_size=3))
+        drawn += [Region(Keys((c,)), draw(_bicliques(2, instances))) for c in codes]
+        version = draw(st.integers(0, 9))
+        return check(RoutingTable(version, instances, 2, len(cuts) + 1, tuple(drawn), "drawn", near, cuts=tuple(cuts)))
+
+    return tables()
+
+
 def _ascending(reach: Reach) -> Reach:
     empty = reach.low is not None and reach.high is not None and reach.low > reach.high
     return Reach(reach.high, reach.low) if empty else reach
@@ -255,8 +277,6 @@ def _grids(first: int) -> Any:
 def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
     from hypothesis import strategies as st
 
-    units = st.lists(st.integers(0, instances - 1), min_size=1, max_size=instances, unique=True).map(tuple)
-
     @st.composite
     def topologies(draw: Any) -> Topology:
         if meeting == "together":
@@ -269,13 +289,27 @@ def _topologies(sides: int, instances: int, meeting: Meeting) -> Any:
             cube = Cube((Dim("u", rows, 0), Dim("u", columns, 1)), cells)
             either: Topology = draw(st.sampled_from([Grid(rows, columns, cells), cube]))
             return either
+        apart: Topology = draw(_bicliques(sides, instances))
+        return apart
+
+    return topologies()
+
+
+@cache
+def _bicliques(sides: int, instances: int) -> Any:
+    """A Hypothesis strategy for bicliques, with weights or without."""
+    from hypothesis import strategies as st
+
+    units = st.lists(st.integers(0, instances - 1), min_size=1, max_size=instances, unique=True).map(tuple)
+
+    @st.composite
+    def bicliques(draw: Any) -> Biclique:
         chosen = tuple(draw(units) for _ in range(sides))
         if draw(st.booleans()):
             return Biclique(chosen)
-        weights = tuple(tuple(draw(st.integers(1, 5)) for _ in side) for side in chosen)
-        return Biclique(chosen, weights)
+        return Biclique(chosen, tuple(tuple(draw(st.integers(1, 5)) for _ in side) for side in chosen))
 
-    return topologies()
+    return bicliques()
 
 
 @cache

@@ -48,7 +48,7 @@ def test_pickle_round_trip(table):
     again = pickle.loads(pickle.dumps(table))
     assert again == table
     assert again.digest == table.digest
-    assert all((a == b).all() for a, b in zip(again.compiled, table.compiled, strict=True))
+    np.testing.assert_equal(again.compiled, table.compiled)
 
 
 def test_the_digest_is_stable_between_processes_and_versions():

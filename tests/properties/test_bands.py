@@ -18,7 +18,15 @@ import evenjoin
 from evenjoin.placement import Reach
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
-from evenjoin.testing import Fixed, brute_force, multiset, ranged_tables, routing_tables, run_stream
+from evenjoin.testing import (
+    Fixed,
+    brute_force,
+    multiset,
+    ordered_tables,
+    ranged_tables,
+    routing_tables,
+    run_stream,
+)
 from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -174,6 +182,19 @@ def test_same_answer_over_areas(condition, data, timed, more):
     with start(condition, drawn, event_time="t" if timed else None) as join:
         results = [join.process(batch) for batch in more.draw(batches(data))]
     assert multiset(pa.concat_tables(results)) == brute_force(spec, data)
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(st.sampled_from(list(AREAS)), sides(), st.booleans(), st.data())
+def test_same_answer_over_ordered_buckets(condition, data, timed, more):
+    """Tables of ordered buckets for the condition's reach, with split keys, changing to others, to areas and to one
+    region: the brute-force result."""
+    ordered = ordered_tables(reach=AREAS[condition])
+    others = st.one_of(ranged_tables(reach=AREAS[condition]), routing_tables(regions="one"))
+    drawn = more.draw(st.lists(st.one_of(ordered, ordered, others), min_size=1, max_size=4))
+    with start(condition, drawn, event_time="t" if timed else None) as join:
+        results = [join.process(batch) for batch in more.draw(batches(data))]
+    assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -44,7 +44,7 @@ from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.diff import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
-from evenjoin.placement.place import bucket_of, routed
+from evenjoin.placement.place import buckets_of, routed
 from evenjoin.placement.shares import Holdings, holdings, shares_by_region
 from evenjoin.placement.table import Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Cube, Grid, Role
@@ -189,7 +189,7 @@ def _items_of(report: LoadReport, table: RoutingTable) -> Items:
     if heavy:  # keys are counted by side; a group of pairs (tree) is none
         told = np.array([[key.arrived, key.stored, key.results] for key in heavy], np.float64)
         counts[:, : told.shape[2]] = told.transpose(1, 2, 0)
-    buckets = bucket_of(codes, table.buckets)
+    buckets = buckets_of(table, codes)
     rest = cells[:, :, : table.buckets].copy()
     for number in range(3):
         for side in range(sides):
@@ -199,7 +199,7 @@ def _items_of(report: LoadReport, table: RoutingTable) -> Items:
     return Items(
         np.concatenate([codes, own, np.zeros(table.buckets, np.int64)]),
         np.arange(keys + table.buckets) < keys,
-        np.concatenate([buckets, bucket_of(own, table.buckets), np.arange(table.buckets)]),
+        np.concatenate([buckets, buckets_of(table, own), np.arange(table.buckets)]),
         every[1],
         every[0],
         every[2],

@@ -11,7 +11,10 @@ A table of buckets and keys loses and repeats nothing if
    `together`: for each combination of slots, one of each group, exactly one instance stores and is probed by all (of a
    cube that goes by codes, which slots do not show, cube_check.py proves it), and
 3. every instance named exists, and no two instances go on with the state of one (`table.follows`), and
-4. equal codes are all that may match (`table.reach`), or one region takes everything.
+4. equal codes are all that may match (`table.reach`), or one region takes everything, or buckets are ordered.
+
+Where buckets are ordered (order.py), topologies do not tell what meets, because a tuple probes other regions too. There
+1 and 3 are asked for, every topology must be a Biclique, and the rest is decided like that of a ranged table:
 
 A ranged table is decided by asking `place`. Two tuples of a side go to the same places if their codes are in the same
 elementary interval and their `u` is in the same piece of all slots there. Such tuples are one class, one tuple stands
@@ -26,6 +29,7 @@ number of groups in place of 2; ranged O(classes^2 * instances).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import pairwise
 from string import ascii_lowercase
@@ -55,6 +59,10 @@ def check(table: RoutingTable) -> RoutingTable:
         _check_ranges(table)
         return table
     _check_selectors(table)
+    if table.ordered:
+        _check_order(table)
+        _check_meetings(table)
+        return table
     for topology in {region.topology for region in table.regions}:
         if table.cube is None:
             _check_topology(table, topology)
@@ -182,16 +190,34 @@ def _meetings(one: _Roles, two: _Roles) -> tuple[Matrix, Matrix]:
     return one.stores @ two.probes.T, one.probes @ two.stores.T
 
 
+def _check_order(table: RoutingTable) -> None:
+    cuts = table.cuts or ()
+    if len(cuts) != table.buckets - 1 or any(high < low for low, high in pairwise(cuts)):
+        raise TableError(f"{table.buckets} ordered buckets need {table.buckets - 1} ascending cuts, not {list(cuts)}")
+    if cuts and not FIRST_CODE <= cuts[0] <= cuts[-1] <= LAST_CODE:
+        raise TableError(f"cuts are codes, but {cuts[0]} .. {cuts[-1]} are not between {FIRST_CODE} and {LAST_CODE}")
+    if table.groups != 2 or table.meeting != "pairs":
+        raise TableError(f"ordered buckets are for pairs of two sides, the table has {table.groups}")
+    copied = [region.topology for region in table.regions if not isinstance(region.topology, Biclique)]
+    if copied:
+        raise TableError(f"{copied[0]}: where buckets are ordered a tuple is stored once, in a Biclique")
+
+
 def _check_ranges(table: RoutingTable) -> None:
     _check_intervals(table)
+    _check_meetings(table)
+
+
+def _check_meetings(table: RoutingTable) -> None:
+    """Every two classes of tuples that may match meet once, and no two meet more often."""
     spans = elementary(table)
     codes = np.array([span.first for span in spans], np.int64)
     classes = [_classes(table, side, codes) for side in (0, 1)]
     (row_of, rows), (column_of, columns) = classes
+    first, last = [span.first for span in spans], [span.last for span in spans]
     for number, span in enumerate(spans):
-        mine = row_of == number
-        near = table.reach.touched(span, spans)
-        wanted = (column_of >= near.start) & (column_of < near.stop)
+        mine, near = row_of == number, table.reach.columns_of(span)
+        wanted = (column_of >= bisect_left(last, near.first)) & (column_of < bisect_right(first, near.last))
         for met in _meetings(_Roles(rows.stores[mine], rows.probes[mine]), columns):
             wrong = np.where(wanted, met != 1, met > 1)
             if wrong.any():
@@ -215,8 +241,13 @@ def _check_intervals(table: RoutingTable) -> None:
 
 
 def elementary(table: RoutingTable) -> list[Interval]:
-    """The elementary intervals of a ranged table, ascending: within one of them the table treats all codes alike."""
-    ends = [None, *(cut for cut in table.compiled.cuts.tolist() if cut > FIRST_CODE), None]
+    """The elementary intervals of a ranged table, or of one with ordered buckets, ascending: within one of them the
+    table treats all codes alike."""
+    flat = table.compiled
+    keys = flat.key_codes
+    probing = flat.probing.cuts if flat.probing is not None else ()
+    cuts = np.unique(np.concatenate([flat.cuts, flat.bucket_cuts, keys, keys[keys < LAST_CODE] + 1, *probing]))
+    ends = [None, *(cut for cut in cuts.tolist() if cut > FIRST_CODE), None]
     return [Interval(low, high) for low, high in pairwise(ends)]
 
 

@@ -91,6 +91,8 @@ def place(table: RoutingTable, group: int, at: At) -> Placement:
     if cube is not None:
         row, instance = spread(cube, group, (at.codes, *at.more), at.u)
         return Placement(row, instance, np.full(len(row), Role.BOTH, np.uint8))
+    if table.ordered:
+        return _in_order(table, group, at)
     flat, codes, u = table.compiled, at.codes, at.u
     every, regions = regions_of(table, group, codes)
     slot = _slot(flat, table.groups, group, regions, u if every is None else u[every])
@@ -102,6 +104,28 @@ def place(table: RoutingTable, group: int, at: At) -> Placement:
         target = expand(flat.target[slot], count)
     where = Placement(rows, flat.instance[target], flat.role[target])
     return where if every is None or flat.apart else _merged(where, table.instances)
+
+
+def _in_order(table: RoutingTable, group: int, at: At) -> Placement:
+    """The same for ordered buckets: a tuple is stored in one place, and probes all that its code reaches (order.py)."""
+    flat, every = table.compiled, np.arange(len(at.codes), dtype=np.int64)
+    assert flat.probing is not None
+    _, regions = regions_of(table, group, at.codes)
+    stores = flat.instance[flat.target[_slot(flat, table.groups, group, regions, at.u)]]
+    first = flat.probing.first[group]
+    stretch = np.searchsorted(flat.probing.cuts[group], at.codes.astype(np.int64), "right")
+    count = first[stretch + 1] - first[stretch]
+    rows, instance = np.repeat(every, count), flat.probing.instance[group][expand(first[stretch], count)]
+    here = instance == stores[rows]
+    role = np.where(here, Role.BOTH, Role.PROBE).astype(np.uint8)
+    only = np.ones(len(every), np.bool_)
+    only[rows[here]] = False
+    if not only.any():
+        return Placement(rows, instance, role)
+    row = np.concatenate([rows, every[only]])
+    order = np.argsort(row, kind="stable")
+    store = np.full(int(only.sum()), int(Role.STORE), np.uint8)
+    return Placement(row[order], np.concatenate([instance, stores[only]])[order], np.concatenate([role, store])[order])
 
 
 def _merged(where: Placement, instances: int) -> Placement:
@@ -131,6 +155,13 @@ def bucket_of(codes: Codes, buckets: int) -> I64:
     """
     mixed = mix64(codes.astype(np.int64).view(np.uint64) + GOLDEN) >> np.uint64(32)
     return ((mixed * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
+
+
+def buckets_of(table: RoutingTable, codes: Codes) -> I64:
+    """[n] The bucket of each code in this table, whether or not the code has a region of its own."""
+    if table.ordered:
+        return np.searchsorted(table.compiled.bucket_cuts, codes.astype(np.int64), "right").astype(np.int64)
+    return bucket_of(codes, table.buckets)
 
 
 def routed(table: RoutingTable, codes: Codes) -> I64:
@@ -167,7 +198,7 @@ def cells_of(table: RoutingTable, codes: Codes) -> I64:
     flat = table.compiled
     if table.ranged:
         return np.searchsorted(flat.cuts, codes.astype(np.int64), "right").astype(np.int64)
-    cells = bucket_of(codes, table.buckets)
+    cells = buckets_of(table, codes)
     if len(flat.key_codes):
         own = routed(table, codes)
         cells = np.where(own >= 0, table.buckets + own, cells)

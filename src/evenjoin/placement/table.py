@@ -11,6 +11,9 @@ A table is a list of *regions*. A region says which tuples it takes and how its 
 A tuple is looked up by its key's code: first among the keys of `Keys` regions, then by its hash bucket. So a key
 that has a region of its own leaves its bucket's region, and exactly one region takes any given code.
 
+Buckets are hashes of codes, unless the table has `cuts`. Then they are *ordered*: intervals of codes, and a tuple
+probes all of them that its code can reach (placement/order.py).
+
 A *ranged* table has regions of `Ranges` only (and 0 buckets): areas of the ordered matrix, see placement/ranges.py.
 There a tuple is taken by every region whose interval of its side has its code: none, one or several.
 
@@ -35,8 +38,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.placement.links import Link
+from evenjoin.placement.order import Probing, intervals, probing_of
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
-from evenjoin.placement.topology import Cube, Meets, Slot, Topology, meets_from_json, topology_from_json
+from evenjoin.placement.slots import Role
+from evenjoin.placement.topology import Biclique, Cube, Meets, Slot, Topology, meets_from_json, topology_from_json
 
 Layout = Literal["shared", "split"]
 """How the initial table lets instances host units. shared: every instance hosts units of all sides. split: each side
@@ -49,7 +54,7 @@ Meeting = Literal["pairs", "together"]
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The tuples whose code hashes to one of these buckets, unless a `Keys` region takes their code."""
+    """The tuples whose code is in one of these buckets, unless a `Keys` region takes their code."""
 
     ids: tuple[int, ...]
 
@@ -91,6 +96,7 @@ class RoutingTable:
     links       which codes may match by any index of two sides (links.py), where the table may have a cube; stated too
     follows     how instances are renumbered when this table follows one certain table; None, and after any other
                 table: instance i goes on with what instance i stored
+    cuts        where the ordered buckets begin, all but the first, ascending; None: buckets are hashes
     """
 
     version: int
@@ -106,6 +112,7 @@ class RoutingTable:
     meets: Meets = None
     links: tuple[Link, ...] = ()
     follows: Succession | None = None
+    cuts: tuple[int, ...] | None = None
 
     def with_regions(self, regions: tuple[Region, ...]) -> RoutingTable:
         """The next version of the table, with these regions; this very object if they are the same."""
@@ -139,6 +146,11 @@ class RoutingTable:
         return len(self.compiled.span) > 1
 
     @property
+    def ordered(self) -> bool:
+        """Whether buckets are intervals of codes."""
+        return self.cuts is not None
+
+    @property
     def cells(self) -> int:
         """The number of cells in which load is counted (see `cells_of` in place.py). They are the buckets and the codes
         with a region of their own; in a ranged table the elementary intervals, which lie between neighbouring ends of
@@ -167,6 +179,7 @@ class RoutingTable:
             **({"links": [link.to_json() for link in self.links]} if self.links else {}),
             **({} if self.reach == EQUAL else {"reach": [self.reach.low, self.reach.high]}),
             **({} if self.follows is None else {"follows": [self.follows.table, list(self.follows.of)]}),
+            **({} if self.cuts is None else {"cuts": list(self.cuts)}),
             "regions": [
                 {**_takes_json(region.takes), "topology": region.topology.to_json()} for region in self.regions
             ],
@@ -180,6 +193,7 @@ class RoutingTable:
             data["version"], data["instances"], data["groups"], data["buckets"], regions, data["origin"], reach,
             data["layout"], data["program"], data["meeting"], meets_from_json(data),
             tuple(map(Link.from_json, data.get("links", ()))), _follows(data),
+            tuple(data["cuts"]) if "cuts" in data else None,
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
@@ -219,6 +233,9 @@ class Compiled(NamedTuple):
     In a ranged table the elementary interval e begins at `cuts[e-1]`. On side s it is taken by the regions
     `span_region[span[k]:span[k+1]]`, with k = s * (len(cuts) + 1) + e. `apart` says that no two areas share an
     instance.
+
+    In a table of ordered buckets bucket b begins at `bucket_cuts[b-1]`. Slots have only those targets that store, and
+    `probing` says what codes probe.
     """
 
     region_of_cell: npt.NDArray[np.int64]
@@ -232,6 +249,8 @@ class Compiled(NamedTuple):
     span: npt.NDArray[np.int64]
     span_region: npt.NDArray[np.int64]
     apart: npt.NDArray[np.bool_]
+    bucket_cuts: npt.NDArray[np.int64]
+    probing: Probing | None
 
     @property
     def unsplit(self) -> bool:
@@ -257,7 +276,7 @@ def _compile(table: RoutingTable) -> Compiled:
             key = (region.topology, group)
             slots = slots_of.get(key) or slots_of.setdefault(key, region.topology.slots(group))
             starts.extend(_bounds(number * table.groups + group, slots))
-            targets.extend(slot.targets for slot in slots)
+            targets.extend(_storing(slot) if table.ordered else slot.targets for slot in slots)
             first_slot.append(len(targets))
     order = np.argsort(np.array(codes, np.int64), kind="stable")
     flat = [target for slot in targets for target in slot]
@@ -271,7 +290,28 @@ def _compile(table: RoutingTable) -> Compiled:
         np.array([int(role) for _, role in flat], np.uint8),
         *_compile_ranges(table),
         np.array(_apart(table)),
+        np.array(table.cuts or (), np.int64),
+        _compile_probing(table) if table.ordered else None,
     )
+
+
+def _storing(slot: Slot) -> tuple[tuple[int, Role], ...]:
+    return tuple((instance, Role.STORE) for instance, role in slot.targets if role & Role.STORE)
+
+
+def _compile_probing(table: RoutingTable) -> Probing:
+    """What the codes of each side probe. A cell that no region with units takes is probed by nobody."""
+    homes: dict[int, Topology] = {}
+    keys: dict[int, Topology] = {}
+    for region in table.regions:
+        if isinstance(region.takes, Buckets):
+            homes.update(dict.fromkeys(region.takes.ids, region.topology))
+        elif isinstance(region.takes, Keys):
+            keys.update(dict.fromkeys(region.takes.codes, region.topology))
+    cells = [*intervals(table.cuts or ()), *(Interval.between(code, code) for code in sorted(keys))]
+    topologies = [*map(homes.get, range(table.buckets)), *(keys[code] for code in sorted(keys))]
+    units = [one.units if isinstance(one, Biclique) else ((),) * table.groups for one in topologies]
+    return probing_of(table.reach, cells, units)
 
 
 def _apart(table: RoutingTable) -> bool:

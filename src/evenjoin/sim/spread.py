@@ -135,8 +135,8 @@ def spread_of(table: RoutingTable) -> Spread:
 
 
 def _spread_of(table: RoutingTable) -> Spread:
-    if table.groups != 2 or table.cube is not None:
-        raise SpecError(f"{table.title}: the simulator knows two sides, and no cubes")
+    if table.groups != 2 or table.cube is not None or table.ordered:
+        raise SpecError(f"{table.title}: the simulator knows two sides, no cubes and no ordered buckets")
     rows = [_rows(table, side) for side in (0, 1)]
     parts = [_by_region(table, side) for side in (0, 1)]
     sent, held, asked = (

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenjoin.placement.place import bucket_of
+from evenjoin.placement.place import buckets_of
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
 
@@ -41,7 +41,7 @@ class Edit:
 
     def home(self, code: int) -> Biclique:
         """Where the key's bucket lives: the papers' hashing unit of the key."""
-        return self._buckets[int(bucket_of(np.array([code], np.int64), self._table.buckets)[0])]
+        return self._buckets[int(buckets_of(self._table, np.array([code], np.int64))[0])]
 
     def units(self, code: int) -> Biclique:
         """Where the key lives now."""
@@ -78,7 +78,7 @@ class Edit:
     def table(self) -> RoutingTable:
         """The table with all edits."""
         codes = sorted(self._keys)
-        homes = bucket_of(np.array(codes, np.int64), self._table.buckets).tolist()
+        homes = buckets_of(self._table, np.array(codes, np.int64)).tolist()
         keys = {
             code: self._keys[code]
             for code, home in zip(codes, homes, strict=True)
