@@ -62,7 +62,8 @@ def test_nodes_may_be_slow_for_a_while_or_lost(tmp_path):
     ("arguments", "said"),
     [
         (["--strategy", "fastest"], "unknown strategy 'fastest'"),
-        (["--strategy", "hash", "--band", "2"], "brings only equal keys together"),
+        (["--strategy", "hash", "--band", "2"], "ordered buckets on a band"),
+        (["--strategy", "fastjoin", "--band", "2"], "a key takes its probes along"),
         (["--mode", "odd"], "use stationary, drifting, growing"),
         (["--zipf", "much"], "numbers with commas"),
         (["--rows", "-1"], "rows"),

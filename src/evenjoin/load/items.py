@@ -65,6 +65,7 @@ class Items:
                                its instances then held: exact, copies counted. `alive` stands for as many
     sizes                      per side the bytes of a stored tuple; empty if they are not known
     speed                      [instances] the measured speed of each instance over the cluster's; None if not known
+    cuts                       where the ordered buckets began that these items are of; None: buckets were hashes
     """
 
     code: I64
@@ -78,6 +79,7 @@ class Items:
     held: tuple[str, F64] | None = None
     sizes: tuple[float, ...] = ()
     speed: F64 | None = None
+    cuts: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.code)
@@ -89,7 +91,7 @@ class Items:
 
     def fit(self, table: RoutingTable) -> bool:
         """Whether the table has the same buckets as these items, so that it can be asked about them."""
-        return is_matrix(table) or int((~self.is_key).sum()) == table.buckets
+        return is_matrix(table) or (int((~self.is_key).sum()) == table.buckets and self.cuts == table.cuts)
 
     @property
     def asking(self) -> F64:
@@ -126,7 +128,7 @@ class UnitLoads:
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     speed = np.array(report.speeds) if report.speeds else None
-    items = replace(_items_of(report, table), sizes=report.sizes, speed=speed)
+    items = replace(_items_of(report, table), sizes=report.sizes, speed=speed, cuts=table.cuts)
     if len(report.instances) != table.instances:
         return items
     held = np.array([load.stored for load in report.instances], np.float64).T
@@ -322,7 +324,7 @@ class Change:
 
     moves      about how many stored tuples change place; None if the tables have different buckets
     kind       "units": the same instances host other units. "size": the number of instances changes, or one of the
-               tables has grids or areas
+               tables has grids or areas, or the new one has ordered buckets with other cuts
     relieved   for a change of units: how many tuples and results a batch instances are relieved of
     """
 
@@ -333,6 +335,8 @@ class Change:
 
 def change(items: Items, old: RoutingTable, new: RoutingTable) -> Change:
     """What a planner's table would change."""
+    if new.ordered and not items.fit(new):
+        return Change(round(moved_volume(old, new, items.alive)) if items.alive else None, "size")
     moves = round(moved_tuples(items, old, new)) if items.fit(new) else None
     if is_matrix(old) or is_matrix(new) or old.instances != new.instances:
         return Change(moves, "size")

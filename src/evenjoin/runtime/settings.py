@@ -33,6 +33,7 @@ from evenjoin.state.files import Folder, LocalFolder
 from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.base import Strategy, for_join, grain_of, resolve, strategies
 from evenjoin.strategies.elastic import Scaling, elastic, fixed
+from evenjoin.strategies.ordered import Ordered
 
 DEFAULT_INSTANCES = 2
 MERGE_BUDGET = 1_000_000
@@ -247,7 +248,7 @@ def _value(name: str, given: T | None, default: T) -> T:
 def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
-    chosen = for_join(resolve(strategy if strategy is not None else _default(spec, asked)), spec)
+    chosen = _for_join(spec, resolve(strategy if strategy is not None else _default(spec, asked)), instances, layout)
     chosen = fixed(chosen, instances) if asked.scaling is None else elastic(chosen, asked.scaling)
     most = asked.scaling.max_instances if asked.scaling is not None else instances
     tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
@@ -259,13 +260,23 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
         )
     if not all(keeps_together(spec, table) for table in tables):
         raise SpecError(_apart(spec, chosen, most, layout))
-    if asked.redact_keys and spec.ordered_codes and isinstance(chosen, Adsp):
+    if asked.redact_keys and spec.ordered_codes and isinstance(chosen, (Adsp, Ordered)):
         others = [name for name in _suiting(spec, most, layout) if name != chosen.origin]
         raise SpecError(
             f"redact_keys=True with strategy {chosen.origin!r}: its tables name the keys between which it cuts the "
             f"range of {spec.text}{_use(others)}"
         )
     return chosen
+
+
+def _for_join(spec: JoinSpec, chosen: Strategy, instances: int, layout: Layout) -> Strategy:
+    """The strategy for this join. If it refuses a join of two sides, the error says what can run it."""
+    try:
+        return for_join(chosen, spec)
+    except SpecError as error:
+        if len(spec.sides) > 2:
+            raise
+        raise SpecError(f"{error}{_use(_suiting(spec, instances, layout))}") from error
 
 
 def _default(spec: JoinSpec, asked: Asked) -> str:

@@ -20,6 +20,7 @@ from evenjoin.sim.stream import Source, Stream
 from evenjoin.spec import JoinSpec
 from evenjoin.strategies.base import Strategy
 from evenjoin.strategies.elastic import Scaling
+from evenjoin.strategies.ordered import Ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +91,7 @@ def settings_of(spec: JoinSpec, scenario: Scenario) -> Settings:
     asked = Asked(scenario.strategy, size, layout=scenario.layout, guards=scenario.guards, scaling=scenario.scaling)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return read_settings(spec, asked)
+        settings = read_settings(spec, asked)
+    if isinstance(settings.strategy, Ordered):
+        raise SpecError(f"{settings.strategy.origin} has ordered buckets on a band, which the simulator does not know")
+    return settings

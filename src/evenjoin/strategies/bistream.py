@@ -6,7 +6,9 @@
   Perfectly even, most messages; the only one of the three that suits any condition.
 * ContRand (*Bi6*, *JB6* with 6 groups): hash into subgroups, random inside a subgroup. The trade-off of both.
 
-Guarantee: their tables never change, whatever the load is. Not here: planners (the other files of this folder).
+Where a band lets different keys match, Hash and ContRand place by intervals of codes instead of hashes (ordered.py).
+Guarantee: otherwise their tables never change, whatever the load is. Not here: planners (the other files of this
+folder).
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from math import lcm
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.strategies.base import Static, halves, register
+from evenjoin.spec import JoinSpec
+from evenjoin.strategies.base import Static, Strategy, halves, register
+from evenjoin.strategies.ordered import ordered
 
 PER_UNIT = 4
 """Buckets per unit of a hash table, unless a planner asks for more. A planner can move buckets where keys are too small
@@ -54,6 +58,9 @@ class Hash(Static):
     def origin(self) -> str:
         return "hash"
 
+    def for_join(self, spec: JoinSpec) -> Strategy:
+        return ordered(self, spec)
+
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         return hash_table(self.origin, 0, instances, sides, layout)
 
@@ -68,6 +75,9 @@ class ContRand(Static):
     @property
     def origin(self) -> str:
         return f"contrand(groups={self.groups})"
+
+    def for_join(self, spec: JoinSpec) -> Strategy:
+        return ordered(self, spec)
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         hosts = halves(instances, sides, layout)

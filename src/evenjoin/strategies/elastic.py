@@ -29,6 +29,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, Weighing
 from evenjoin.strategies.bistream import ContRand
+from evenjoin.strategies.ordered import Ordered
 from evenjoin.strategies.sized import Sized
 from evenjoin.strategies.subgroups import Subgroups
 
@@ -167,6 +168,8 @@ class ElasticWeighing(Elastic):
 
 def elastic(strategy: Strategy, scaling: Scaling) -> Strategy:
     """The strategy, with a number of instances that follows the state."""
+    if isinstance(strategy, Ordered):
+        return replace(strategy, inner=elastic(strategy.inner, scaling))
     if isinstance(strategy, Sized):
         low, high, fill = scaling.scale_in, scaling.scale_out, scaling.fill
         strategy = replace(strategy, task_capacity=scaling.task_capacity, low=low, high=high, fill=fill)

@@ -48,9 +48,11 @@ from evenjoin.load.lsstream import (
 from evenjoin.load.report import LoadReport
 from evenjoin.load.sojourn import queues_of
 from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.spec import JoinSpec
 from evenjoin.strategies.base import Bounds, Plan, Stay, halves, register, require
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit, home_of_buckets
+from evenjoin.strategies.ordered import refuse_bands
 from evenjoin.strategies.partition_moves import Group, counting_noise, even_out, pieces_of
 from evenjoin.strategies.partition_selection import Cooling
 
@@ -131,6 +133,14 @@ class LsStream:
     @property
     def origin(self) -> str:
         return f"lsstream(partitions={self.partitions})" if self.partitions else "lsstream"
+
+    def for_join(self, spec: JoinSpec) -> LsStream:
+        refuse_bands(
+            spec,
+            "lsstream counts a partition's work as all it stores times all that queue for it; in a band, a tuple "
+            "queues for several partitions, and is compared with a part of each",
+        )
+        return self
 
     @property
     def bounds(self) -> Bounds:

@@ -41,11 +41,13 @@ from evenjoin.load.fastjoin import F64, imbalance, measured_scaling_gain
 from evenjoin.load.items import Items, UnitLoads, loads
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
+from evenjoin.spec import JoinSpec
 from evenjoin.strategies.base import Bounds, Stay, register
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.fastjoin.greedyfit import chosen_greedily
 from evenjoin.strategies.fastjoin.monitor import Counts, Monitor
 from evenjoin.strategies.fastjoin.safit import Objective, chosen_by_annealing
+from evenjoin.strategies.ordered import refuse_bands
 from evenjoin.strategies.pieces import PER_UNIT, pieces, relocated
 
 Selector = Literal["greedyfit", "safit"]
@@ -104,6 +106,14 @@ class FastJoin:
     @property
     def origin(self) -> str:
         return f"fastjoin(buckets={self.buckets})" if self.buckets else "fastjoin"
+
+    def for_join(self, spec: JoinSpec) -> FastJoin:
+        refuse_bands(
+            spec,
+            "fastjoin plans with equation 9, by which a key takes its probes along; in a band, tuples that probe a key "
+            "also probe its neighbours, which stay",
+        )
+        return self
 
     @property
     def bounds(self) -> Bounds:

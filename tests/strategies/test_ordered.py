@@ -1,0 +1,157 @@
+"""Keyed strategies on bands: where buckets are cut, when they are cut anew, and that the answer stays the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evenjoin
+from evenjoin.errors import SpecError
+from evenjoin.placement.place import buckets_of
+from evenjoin.spec import build_spec
+from evenjoin.strategies.base import resolve
+from evenjoin.strategies.bistream import hash_table
+from evenjoin.strategies.ordered import Ordered, cuts_for
+from evenjoin.testing import brute_force, multiset
+
+pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64())])
+SIDES = {"l": SCHEMA, "r": SCHEMA}
+SELECT = ["l.id AS a", "r.id AS b"]
+NEAR = "abs(l.k - r.k) <= 2"
+
+
+def points(left, right=()):
+    """Points of two sides, given as {code: weight}."""
+    return tuple(
+        (np.array(sorted(side), np.int64), np.array([side[code] for code in sorted(side)], np.float64))
+        for side in (dict(left), dict(right))
+    )
+
+
+def batches(codes, rows=200, seed=5):
+    """One batch for each function that draws codes: `codes(rng, rows)`."""
+    rng = np.random.default_rng(seed)
+    for number, draw in enumerate(codes):
+        ids = np.arange(number * rows, (number + 1) * rows)
+        yield {alias: pa.table({"id": ids, "k": draw(rng, rows)}, schema=SCHEMA) for alias in SIDES}
+
+
+def between(low, high):
+    return lambda rng, rows: rng.integers(low, high, rows)
+
+
+def hot(code, part, low=0, high=1000):
+    """This part of the rows has one code, the others any."""
+    return lambda rng, rows: np.where(rng.random(rows) < part, code, rng.integers(low, high, rows))
+
+
+def joined(strategy, codes, **options):
+    """The tables after each of these batches, and the last load; the results were those of brute force."""
+    parts, out, tables = list(batches(codes)), [], []
+    options = {"instances": 4, **options}
+    with evenjoin.local(SIDES, NEAR, select=SELECT, strategy=strategy, **options) as join:
+        for batch in parts:
+            out.append(join.process(batch))
+            tables.append(join.table())
+        load = join.load()
+    data = {alias: pa.concat_tables([part[alias] for part in parts]) for alias in SIDES}
+    assert multiset(pa.concat_tables(out)) == brute_force(build_spec(SIDES, NEAR, select=SELECT), data)
+    return tables, load
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "buckets", "cuts"),
+    [
+        (dict.fromkeys(range(8), 1), {}, 4, (2, 4, 6)),
+        (dict.fromkeys(range(4), 1), dict.fromkeys(range(4, 8), 1), 4, (2, 4, 6)),
+        ({0: 1, 1: 9, 2: 1, 3: 1}, {}, 3, (1, 2)),
+        ({5: 10}, {}, 3, (5, 5)),
+        ({1: 1, 2: 1}, {}, 1, ()),
+    ],
+    ids=["as many codes each", "both sides count", "a hot code alone", "one code: the others are empty", "one bucket"],
+)
+def test_buckets_have_as_many_tuples_each(left, right, buckets, cuts):
+    assert cuts_for(points(left, right), buckets) == cuts
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.integers(-50, 50), st.integers(1, 9), min_size=1), st.integers(1, 9))
+def test_no_bucket_is_fuller_than_its_share_and_one_code(weights, buckets):
+    """A cut is at the border of codes that is nearest in rank, so it is wrong by half a code at either end."""
+    cuts = cuts_for(points(weights), buckets)
+    assert list(cuts) == sorted(cuts)
+    assert len(cuts) == buckets - 1
+    table = replace(hash_table("hash", buckets, 1, 2, "shared"), cuts=cuts)
+    codes = np.array(list(weights))
+    full = np.bincount(buckets_of(table, codes), list(weights.values()), buckets)
+    assert full.max() <= sum(weights.values()) / buckets + max(weights.values()) + 1e-9
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize("strategy", ["hash", "contrand(groups=2)"])
+def test_a_keyed_strategy_orders_its_buckets_once_codes_are_known(strategy, layout):
+    """Batch 0 runs under one region; from then on the strategy's own table has intervals for buckets."""
+    own = resolve(strategy).initial(4, 2, layout)
+    tables, _ = joined(strategy, [hot(77, 0.2)] * 5, layout=layout)
+    assert {(table.buckets, len(table.regions), table.ordered) for table in tables} == {
+        (own.buckets, len(own.regions), True)
+    }
+    assert len({table.name for table in tables}) == 1
+
+
+def test_most_tuples_go_to_one_instance():
+    """That is what intervals are for: under `random` each of them goes to all four."""
+    sent = {}
+    for strategy in ("hash", "random"):
+        _, load = joined(strategy, [between(0, 10_000)] * 4)
+        sent[strategy] = sum(sum(one.messages) for one in load.instances)
+    assert sent["random"] == 4 * 400
+    assert 400 <= sent["hash"] <= 1.1 * 400
+
+
+def test_buckets_are_cut_anew_when_codes_have_drifted():
+    """Codes of the first batches are few in the end: the last instance would store nearly everything."""
+    tables, _ = joined("hash", [between(0, 100), *[between(5000, 9000)] * 5])
+    cuts = [table.cuts for table in tables]
+    new = [sum(cut >= 5000 for cut in some) for some in cuts]
+    assert (new[0], len(cuts[0])) == (0, 15)
+    assert new[-1] >= 8
+    assert len(set(cuts)) <= 3
+
+
+@pytest.mark.parametrize("strategy", ["hash", "contrand(groups=2)"])
+def test_scaling_keeps_buckets_ordered(strategy):
+    """Out and in, or subgroup by subgroup: whatever the number of instances, each table after the first is ordered."""
+    scaling = evenjoin.Scaling(task_capacity=300, min_instances=2, max_instances=12)
+    tables, _ = joined(strategy, [hot(77, 0.2)] * 6, instances="auto", scaling=scaling)
+    assert tables[-1].instances > tables[0].instances
+    assert [table.ordered for table in tables[2:]] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why"), [("fastjoin", "a key takes its probes along"), ("lsstream", "queues for several partitions")]
+)
+def test_a_strategy_whose_load_model_does_not_hold_is_refused_with_the_reason(strategy, why):
+    """And with what can be used instead."""
+    with pytest.raises(SpecError, match=rf"{why}[^\n]*\n.*use one of: .*adsp.*contrand.*hash"):
+        evenjoin.local(SIDES, NEAR, strategy=strategy, instances=4)
+
+
+@pytest.mark.parametrize("condition", ["l.k < r.k", "l.k <> r.k", "l.k = r.k"])
+def test_only_a_band_with_two_ends_has_ordered_buckets(condition):
+    """A comparison lets nearly all intervals match, and an equality needs none."""
+    spec = build_spec(SIDES, condition)
+    assert not isinstance(resolve("hash").for_join(spec), Ordered)
+
+
+def test_redacted_keys_are_not_cut_between():
+    """The cuts are keys, and a table is a file that people read."""
+    with pytest.raises(SpecError, match="its tables name the keys"):
+        evenjoin.local(SIDES, NEAR, strategy="hash", instances=4, redact_keys=True)
