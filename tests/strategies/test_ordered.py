@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.errors import SpecError
+from evenjoin.load.djb import costs, workloads
+from evenjoin.load.items import planning_items
+from evenjoin.placement import Keys, check
 from evenjoin.placement.place import buckets_of
 from evenjoin.spec import build_spec
 from evenjoin.strategies.base import resolve
 from evenjoin.strategies.bistream import hash_table
+from evenjoin.strategies.djb.draft import Draft
+from evenjoin.strategies.djb.planner import candidates
 from evenjoin.strategies.ordered import Ordered, cuts_for
 from evenjoin.testing import brute_force, multiset
 
@@ -140,7 +145,7 @@ def test_scaling_keeps_buckets_ordered(strategy):
 )
 def test_a_strategy_whose_load_model_does_not_hold_is_refused_with_the_reason(strategy, why):
     """And with what can be used instead."""
-    with pytest.raises(SpecError, match=rf"{why}[^\n]*\n.*use one of: .*adsp.*contrand.*hash"):
+    with pytest.raises(SpecError, match=rf"{why}[^\n]*\n.*use one of: .*adsp.*contrand.*djb.*hash.*readj"):
         evenjoin.local(SIDES, NEAR, strategy=strategy, instances=4)
 
 
@@ -155,3 +160,51 @@ def test_redacted_keys_are_not_cut_between():
     """The cuts are keys, and a table is a file that people read."""
     with pytest.raises(SpecError, match="its tables name the keys"):
         evenjoin.local(SIDES, NEAR, strategy="hash", instances=4, redact_keys=True)
+
+
+GUARDS = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize("strategy", ["readj", "djb"])
+def test_a_planner_rebalances_a_band(strategy, layout):
+    """Half of the tuples have one key: after the cuts the planner still changes the table, and the answer stays."""
+    tables, load = joined(strategy, [hot(500, 0.5)] * 7, layout=layout, guards=GUARDS)
+    ordered = [table for table in tables if table.ordered]
+    assert len(ordered) >= 6
+    assert load.askers
+    if strategy == "djb":
+        keys = [region for table in ordered for region in table.regions if isinstance(region.takes, Keys)]
+        assert 500 in {code for region in keys for code in region.takes.codes}
+
+
+def test_djb_splits_the_hot_key_of_a_band():
+    """Key 500 is on one instance at first, later on several."""
+    tables, _ = joined("djb", [hot(500, 0.5)] * 8, guards=GUARDS)
+    units = [
+        max((len(set(side)) for r in table.regions for side in r.topology.units), default=1)
+        for table in tables
+        if table.ordered
+    ]
+    assert (units[0], units[-1] > 1) == (1, True)
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+def test_a_draft_on_ordered_buckets_says_what_its_table_does(layout):
+    """D-JB's invariant: the running load is that of the table it ends in, and the costs are those of the change."""
+    offers = 0
+    with evenjoin.local(SIDES, NEAR, select=SELECT, strategy="djb", instances=4, layout=layout, track=8) as join:
+        for batch in batches([hot(500, 0.4)] * 5):
+            join.process(batch)
+            table = join._driver.table_named(join._driver.last.table)
+            if not table.ordered:
+                continue
+            items = planning_items(join.load(), table)
+            for offer in candidates(Draft(items, table, 0.05)):
+                made = check(offer.table())
+                np.testing.assert_allclose(offer.load, np.nan_to_num(workloads(items, made)), rtol=1e-9, atol=1e-6)
+                told, wanted = offer.costs, costs(items, table, made)
+                assert told.duplication == pytest.approx(wanted.duplication)
+                assert told.migration == pytest.approx(wanted.migration)
+                offers += 1
+    assert offers > 0

@@ -34,7 +34,7 @@ from evenjoin.instance.emit import result_rows
 from evenjoin.instance.follow import Here, Trail, follow
 from evenjoin.instance.late import write_late
 from evenjoin.instance.program import Path
-from evenjoin.instance.tally import Tally, aging, cell_counts, heavy_keys, newly_kept, still_kept
+from evenjoin.instance.tally import Tally, aging, cell_askers, cell_counts, heavy_keys, newly_kept, still_kept
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Intake, Note
@@ -132,6 +132,7 @@ def join_batch(
         busy_ms=round(busy.ms(), 3),
         receive_ms=round(receive_ms, 3),
         cells=cell_counts(tally),
+        askers=cell_askers(tally),
         heavy=heavy,
         asked=asked,
         aging=aging(tally),

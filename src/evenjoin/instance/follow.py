@@ -111,6 +111,9 @@ class Trail:
     store of side `found_in`, which the last step probes (of packs: their hub's). `partial` has for each earlier step
     the side whose store it probes, and the pairs that it found, counted in the same way. `members` counts the members
     of packs that were compared, because they have a condition of their own.
+
+    Where buckets are ordered, the code of a stored tuple need not be that of the tuple that finds it. There `by_code`
+    counts the same pairs by the code of the stored tuple, run by run: codes, which ascend, and the pairs of each.
     """
 
     side: int
@@ -120,6 +123,7 @@ class Trail:
     results: int = 0
     members: int = 0
     partial: tuple[tuple[int, I64], ...] = ()
+    by_code: list[tuple[I64, I64]] = field(default_factory=list)
 
     @property
     def found(self) -> tuple[tuple[int, I64], ...]:
@@ -156,6 +160,7 @@ def _from_step(here: Here, path: Path, depth: int, found: Begun, trail: Trail) -
             trail.results += len(emitted[trail.side][1])
             yield emitted
     _count(trail.found[depth][1], found[trail.side][1], asking)
+    trail.by_code.extend(asking.by_code)
 
 
 def _one_step(
@@ -228,6 +233,7 @@ class _Asking:
         self.order = _in_code_order(self._codes, view.index[0], rows)
         self._rows = self.order if rows is None else rows[self.order]
         self.pairs: I64 = np.zeros(len(tuples) if rows is None else len(rows), np.int64)
+        self.by_code: list[tuple[I64, I64]] = []
 
     def of(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Which tuple each of these probing rows has."""
@@ -296,7 +302,8 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
     codes, times, at = _ordered(here, asking.view.index[1], run, stored)
     if asking.asked is not None:
         hits = narrow(None, probes, *band_ranges(codes, *asking.asked), None)
-        yield from _pairs(here, asking, hits, checks, at)
+        found = _pairs(here, asking, hits, checks, at)
+        yield from _counted_by_code(asking, codes, found) if here.work.table.ordered else found
         return
     groups, start, stop = code_ranges(codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
@@ -314,6 +321,20 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
         yield from _doubtful_pairs(
             here, asking, stored.hubs, groups[doubtful], positions if at is None else at[positions], checks
         )
+
+
+def _counted_by_code(asking: _Asking, codes: Codes, pairs: Iterator[Pairs]) -> Iterator[Pairs]:
+    """The same pairs, counted by the code of their stored tuple, of which `codes` has those of all positions."""
+    total = np.zeros(len(codes), np.int64)
+    for rows, positions in pairs:
+        first, last = int(positions.min()), int(positions.max())
+        total[first : last + 1] += np.bincount(positions - first, minlength=last + 1 - first)
+        yield rows, positions
+    found = np.flatnonzero(total)
+    if len(found):
+        some = codes[found].astype(np.int64)
+        start = group_starts(some)[:-1]
+        asking.by_code.append((some[start], np.add.reduceat(total[found], start)))
 
 
 def _ordered(here: Here, index: int, run: Run | None, stored: Rows) -> InOrder:

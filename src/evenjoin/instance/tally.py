@@ -26,8 +26,10 @@ from evenjoin.instance.verify import key_values, values_of
 from evenjoin.kernels.band import float_of
 from evenjoin.kernels.hashing import I64, Codes, from_ordered_int64, is_rebuildable
 from evenjoin.kernels.runs import expand, group_starts
-from evenjoin.load.receipt import Aging, CellCount, HeavyKey
+from evenjoin.load.receipt import Aging, CellAskers, CellCount, HeavyKey
+from evenjoin.placement.order import asking_for
 from evenjoin.placement.place import cells_of
+from evenjoin.placement.ranges import ACROSS, Interval
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.spec.expr import Call
@@ -119,11 +121,23 @@ def cell_counts(tally: Tally) -> tuple[CellCount, ...]:
         for run in tally.kept(side):
             stored += run.cells
         results = np.zeros(cells, np.int64)
-        for probing, pairs in _found_in(tally, side):
-            weights = pairs.astype(np.float64)
-            results += np.bincount(cells_of(tally.table, probing.codes), weights, cells).astype(np.int64)
+        for codes, pairs in _found_of(tally, side):
+            results += np.bincount(cells_of(tally.table, codes), pairs.astype(np.float64), cells).astype(np.int64)
         for cell in np.flatnonzero(arrived + stored + results).tolist():
             out.append((side, cell, int(arrived[cell]), int(stored[cell]), int(results[cell])))
+    return tuple(out)
+
+
+def cell_askers(tally: Tally) -> tuple[CellAskers, ...]:
+    """(side, cell, tuples) of every cell of ordered buckets that tuples of the other side asked for here. Nothing for
+    other tables: there those ask for a cell that have a code of it."""
+    asking = tally.table.compiled.probing
+    if asking is None:
+        return ()
+    out: list[CellAskers] = []
+    for side in range(len(tally.new)):
+        count = _rows_within(tally.probing[ACROSS[side]].codes, asking.first_asking[side], asking.last_asking[side])
+        out += [(side, cell, int(count[cell])) for cell in np.flatnonzero(count).tolist()]
     return tuple(out)
 
 
@@ -148,6 +162,15 @@ def _found_in(tally: Tally, side: int) -> Iterator[tuple[Tuples, I64]]:
         for probed, pairs in trail.found:
             if probed == side:
                 yield trail.tuples, pairs
+
+
+def _found_of(tally: Tally, side: int) -> Iterator[tuple[Codes, I64]]:
+    """The same by code: of the stored tuples where buckets are ordered, else of the tuples that probed, which is the
+    same code or at least the same cell. Codes ascend."""
+    if tally.table.ordered:
+        yield from (found for trail in tally.trails if trail.found_in == side for found in trail.by_code)
+    else:
+        yield from ((probing.codes, pairs) for probing, pairs in _found_in(tally, side))
 
 
 def count_cells(table: RoutingTable, codes: Codes) -> I64:
@@ -217,17 +240,20 @@ def _name(named: dict[int, Head], side: int, tuples: Tuples, rows: I64) -> None:
 
 
 class _Counts(NamedTuple):
-    """Of n codes: arrays [sides, n]; and of the stored tuples that expire (side, until, [n])."""
+    """Of n codes: arrays [sides, n]; and of the stored tuples that expire (side, until, [n]). `askers` is None unless
+    buckets are ordered."""
 
     arrived: I64
     probed: I64
     stored: I64
     results: I64
     aging: list[tuple[int, int, I64]]
+    askers: I64 | None = None
 
     def weight(self, tally: Tally) -> npt.NDArray[np.float64]:
         """[n] The larger of a code's part of all work and of all that is stored."""
-        work, stored = (self.arrived + self.probed + self.results).sum(axis=0), self.stored.sum(axis=0)
+        asking = self.probed if self.askers is None else self.askers
+        work, stored = (self.arrived + asking + self.results).sum(axis=0), self.stored.sum(axis=0)
         tuples = sum(len(run.tuples) for runs in tally.new for run in runs) + sum(map(len, tally.probing))
         pairs = sum(int(of_each.sum()) for side in range(len(tally.new)) for _, of_each in _found_in(tally, side))
         held = sum(int(run.cells.sum()) for side in range(len(tally.new)) for run in tally.kept(side))
@@ -236,8 +262,9 @@ class _Counts(NamedTuple):
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """[n] Whether anything of a code is here."""
-        out: npt.NDArray[np.bool_] = (self.arrived + self.probed + self.stored).sum(axis=0) > 0
+        """[n] Whether anything of a code is here, or somebody asked for it."""
+        here = self.arrived + self.probed + self.stored
+        out: npt.NDArray[np.bool_] = (here if self.askers is None else here + self.askers).sum(axis=0) > 0
         return out
 
 
@@ -250,15 +277,35 @@ def _counted(tally: Tally, codes: I64) -> _Counts:
         for run in tally.new[side]:
             arrived[side] += _rows(run.tuples.codes, codes)
         probed[side] = _rows(tally.probing[side].codes, codes)
-        for probing, pairs in _found_in(tally, side):
-            results[side] += _between(probing.codes, codes, np.concatenate([[0], np.cumsum(pairs)]))
+        for mine, pairs in _found_of(tally, side):
+            results[side] += _between(mine, codes, np.concatenate([[0], np.cumsum(pairs)]))
         for run in tally.kept(side):
             mine = run.tuples.codes
             rows = _rows(mine, codes) if run.alive is None else _rows_alive(mine, codes, run.alive)
             stored[side] += rows
             if run.until is not None:
                 aging[side, run.until] = aging.get((side, run.until), 0) + rows
-    return _Counts(arrived, probed, stored, results, [(*key, aging[key]) for key in sorted(aging)])
+    expiring = [(*key, aging[key]) for key in sorted(aging)]
+    return _Counts(arrived, probed, stored, results, expiring, _askers(tally, codes))
+
+
+def _askers(tally: Tally, codes: I64) -> I64 | None:
+    """[sides, n] How many tuples of the other side asked for each code here; None unless buckets are ordered."""
+    if not tally.table.ordered:
+        return None
+    out = np.zeros((len(tally.new), len(codes)), np.int64)
+    for side in range(len(tally.new)):
+        near = [asking_for(tally.table.reach, side, Interval.between(code, code)) for code in codes.tolist()]
+        first, last = (np.array([getattr(one, end) for one in near], np.int64) for end in ("first", "last"))
+        out[side] = _rows_within(tally.probing[ACROSS[side]].codes, first, last)
+    return out
+
+
+def _rows_within(mine: Codes, first: I64, last: I64) -> I64:
+    """[n] How many rows have a code from first[n] to last[n]. The codes of the rows ascend."""
+    wide = mine.astype(np.int64)
+    out: I64 = np.maximum(np.searchsorted(wide, last, "right") - np.searchsorted(wide, first, "left"), 0)
+    return out
 
 
 def _keys(codes: I64, counts: _Counts, some: I64, names: Sequence[str]) -> tuple[HeavyKey, ...]:
@@ -272,8 +319,9 @@ def _keys(codes: I64, counts: _Counts, some: I64, names: Sequence[str]) -> tuple
         for n, count in enumerate(of_each[some].tolist()):
             if count:
                 aging[n].append((side, until, count))
+    askers = [()] * len(names) if counts.askers is None else list(map(tuple, counts.askers[:, some].T.tolist()))
     return tuple(
-        HeavyKey(int(code), name, arrived[n], probed[n], stored[n], results[n], tuple(aging[n]))
+        HeavyKey(int(code), name, arrived[n], probed[n], stored[n], results[n], tuple(aging[n]), askers[n])
         for n, (code, name) in enumerate(zip(codes[some].tolist(), names, strict=True))
     )
 

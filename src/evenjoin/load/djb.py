@@ -138,6 +138,9 @@ def duplicated(items: Items, table: RoutingTable) -> float:
         np.array([is_split(region.topology) for region in table.regions])[regions] & (regions != home)
     )
     pairs, inverse = np.unique(np.stack([regions[some], home[some]]), axis=1, return_inverse=True)
+    if items.askers is not None:
+        topology = [region.topology for region in table.regions]
+        return sum(asked_more(items, n, topology[regions[n]], topology[home[n]]) for n in some.tolist())
     total = 0.0
     for side in range(table.groups):
         more = [
@@ -145,6 +148,15 @@ def duplicated(items: Items, table: RoutingTable) -> float:
         ]
         total += float(items.arrived[side, some] @ np.array(more, np.float64)[inverse.reshape(-1)])
     return total
+
+
+def asked_more(items: Items, n: int, now: Topology, home: Topology) -> float:
+    """The same of one key where buckets are ordered: each tuple that asks for it is sent to all its units."""
+    assert items.askers is not None
+    assert isinstance(now, Biclique)
+    assert isinstance(home, Biclique)
+    more = [len(set(one)) - len(set(other)) for one, other in zip(now.units, home.units, strict=True)]
+    return float(items.askers[:, n] @ np.array(more, np.float64))
 
 
 def is_split(topology: Topology) -> bool:

@@ -16,6 +16,11 @@ hence
     probes(s, i)  = sum of arrived_k[all other sides] over items with a unit of s on i   the papers' phi_i
     results(s, i) = sum of results_k[s] * share_k(s, i)
 
+Where buckets are ordered (placement/order.py), tuples with other codes ask for an item too. There `asking` is counted
+apart from arrivals: the tuples of the other side whose codes reach the item. One tuple may ask for several items, and
+counts once for each. So of items on one unit probes(s, i) says more than were sent. Of keys it is no more than what
+they find, if anything is stored of them, because whoever asks for a key finds all of that.
+
 A key that is divided by a Cube has copies: share_k(s, i) is what instance i stores of side s, and over the instances
 the shares of a copied side add up to more than 1. Every cell has tuples of all sides, hence there
 
@@ -33,6 +38,7 @@ that a tuple has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,6 +47,7 @@ import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
 from evenjoin.load.rates import rates_after, smoothed
+from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.diff import entering
 from evenjoin.placement.pieces import Further, Points, moved_volume, stored_volume
@@ -65,6 +72,7 @@ class Items:
                                its instances then held: exact, copies counted. `alive` stands for as many
     sizes                      per side the bytes of a stored tuple; empty if they are not known
     speed                      [instances] the measured speed of each instance over the cluster's; None if not known
+    askers                     [sides, n] where buckets are ordered: the tuples of the other side that ask for each item
     cuts                       where the ordered buckets began that these items are of; None: buckets were hashes
     """
 
@@ -80,6 +88,7 @@ class Items:
     sizes: tuple[float, ...] = ()
     speed: F64 | None = None
     cuts: tuple[int, ...] | None = None
+    askers: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.code)
@@ -95,14 +104,17 @@ class Items:
 
     @property
     def asking(self) -> F64:
-        """[sides, n] Tuples that probe what each side stores: the arrivals of all other sides."""
+        """[sides, n] Tuples that probe what each side stores: the arrivals of all other sides, or, where buckets are
+        ordered, those that reach it."""
+        if self.askers is not None:
+            return self.askers
         out: F64 = self.arrived.sum(axis=0) - self.arrived
         return out
 
     def work(self, side: int) -> F64:
         """[n] The work of each item on a unit of the side that has all of it: tuples stored, tuples that probe,
         results."""
-        out: F64 = self.arrived.sum(axis=0) + self.results[side]
+        out: F64 = self.arrived[side] + self.asking[side] + self.results[side]
         return out
 
 
@@ -198,7 +210,7 @@ def _items_of(report: LoadReport, table: RoutingTable) -> Items:
             rest[number, side] -= np.bincount(buckets, counts[number, side], table.buckets)
     every = np.concatenate([counts, cells[:, :, table.buckets :], np.maximum(rest, 0.0)], axis=2)
     keys = len(codes) + len(own)
-    return Items(
+    made = Items(
         np.concatenate([codes, own, np.zeros(table.buckets, np.int64)]),
         np.arange(keys + table.buckets) < keys,
         np.concatenate([buckets, buckets_of(table, own), np.arange(table.buckets)]),
@@ -208,6 +220,19 @@ def _items_of(report: LoadReport, table: RoutingTable) -> Items:
         alive,
         further,
     )
+    return replace(made, askers=_askers(report, table, heavy)) if table.ordered else made
+
+
+def _askers(report: LoadReport, table: RoutingTable, heavy: Sequence[HeavyKey]) -> F64:
+    """[sides, n] The tuples that asked for each item: the heavy keys, the keys with regions, and the remainders of
+    buckets, for which all ask that reach some code of the bucket."""
+    cells = np.zeros((table.groups, table.cells))
+    for side, cell, count in report.askers:
+        cells[side, cell] = count
+    keys = np.zeros((table.groups, len(heavy)))
+    if heavy:
+        keys[:] = np.array([key.askers or (0,) * table.groups for key in heavy], np.float64).T
+    return np.concatenate([keys, cells[:, table.buckets :], cells[:, : table.buckets]], axis=1)
 
 
 def _alive(report: LoadReport, table: RoutingTable, copies: F64) -> Points:

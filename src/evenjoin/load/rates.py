@@ -26,6 +26,10 @@ rate of its bucket changes by as much.
     rate 100, batch 130    3 deviations: chance       rate' 107.5
     rate 100, batch 300    14 deviations, threefold   rate' 300
 
+Where buckets are ordered, those that ask are not the arrivals of the same item. They are counted apart (`Items.askers`)
+and smoothed apart, each item by itself, because they do not add up to those of a bucket. Other cuts start everything
+anew, as another number of buckets does.
+
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
 Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A key that is named for the first time
@@ -64,6 +68,9 @@ class Rates:
     found_in_buckets         m of the remainder of each bucket
     codes                    of the keys, ascending
     of_keys[s], found_of_keys    the same of each of these keys
+    cuts                     where the ordered buckets began; None: buckets were hashes
+    asking_rest[s]           where buckets are ordered, the tuples that ask for the remainder of each bucket
+    asking_keys[s]           and for each of these keys
     """
 
     batches: int
@@ -72,16 +79,48 @@ class Rates:
     codes: tuple[int, ...]
     of_keys: tuple[tuple[float, ...], ...]
     found_of_keys: tuple[float, ...]
+    cuts: tuple[int, ...] | None = None
+    asking_rest: tuple[tuple[float, ...], ...] = ()
+    asking_keys: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rates:
         buckets, keys = (tuple(map(tuple, data[name])) for name in ("in_buckets", "of_keys"))
         found, codes, of_keys = (tuple(data[name]) for name in ("found_in_buckets", "codes", "found_of_keys"))
-        return cls(data["batches"], buckets, found, codes, keys, of_keys)
+        rest, asked = (tuple(map(tuple, data.get(name, ()))) for name in ("asking_rest", "asking_keys"))
+        cuts = tuple(data["cuts"]) if data.get("cuts") is not None else None
+        return cls(data["batches"], buckets, found, codes, keys, of_keys, cuts, rest, asked)
 
 
 def rates_after(last: Rates | None, items: Items) -> Rates:
     """The rates after a batch with these items. O(items log items)."""
+    known = last if last is not None and last.cuts == items.cuts else None
+    return _with_askers(_rates_after(known, items), known, items)
+
+
+def _with_askers(rates: Rates, last: Rates | None, items: Items) -> Rates:
+    """The rates with those of the tuples that ask for each item, where they are counted apart."""
+    if items.askers is None:
+        return rates
+    rest, order = _places(items)
+    asked = [items.askers[:, rest], items.askers[:, order]]
+    if last is not None and rates.batches > 1:
+        weight = max(1.0 / rates.batches, WEIGHT)
+        row, known = _row(np.array(last.codes, np.int64), items.code[order])
+        before = np.array(last.asking_keys, np.float64).reshape(len(asked[1]), -1)[:, row[known]]
+        asked[0] = asked[0] + (1 - weight) * (np.array(last.asking_rest, np.float64) - asked[0])
+        asked[1][:, known] += (1 - weight) * (before - asked[1][:, known])
+    now = [tuple(map(tuple, np.round(some, DIGITS).tolist())) for some in asked]
+    return replace(rates, cuts=items.cuts, asking_rest=now[0], asking_keys=now[1])
+
+
+def _places(items: Items) -> tuple[I64, I64]:
+    """The items that are remainders, in the order of their buckets, and those that are keys, in that of their codes."""
+    rest, keys = np.flatnonzero(~items.is_key), np.flatnonzero(items.is_key)
+    return rest[np.argsort(items.bucket[rest], kind="stable")], keys[np.argsort(items.code[keys], kind="stable")]
+
+
+def _rates_after(last: Rates | None, items: Items) -> Rates:
     rest = np.flatnonzero(~items.is_key)
     order = np.flatnonzero(items.is_key)[np.argsort(items.code[items.is_key], kind="stable")]
     codes, found = items.code[order], _found(items)
@@ -126,7 +165,7 @@ def _is_jump(count: F64, expected: F64) -> npt.NDArray[np.bool_]:
 
 def smoothed(items: Items, rates: Rates | None) -> Items:
     """The items with rates in place of this batch's arrivals and results. The same items, if nothing is known."""
-    if rates is None or not len(items):
+    if rates is None or not len(items) or rates.cuts != items.cuts:
         return items
     arrived, found = items.arrived.copy(), _found(items)
     keys, rest = np.flatnonzero(items.is_key), np.flatnonzero(~items.is_key)
@@ -137,7 +176,13 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     for side, of_bucket in enumerate(np.array(rates.in_buckets, np.float64)):
         of_its_keys = np.bincount(items.bucket[keys], arrived[side, keys], len(of_bucket))
         arrived[side, rest] = np.maximum(of_bucket - of_its_keys, 0.0)[items.bucket[rest]]
-    return replace(items, arrived=arrived, results=found * (arrived.sum(axis=0) - arrived) * items.stored)
+    asking = arrived.sum(axis=0) - arrived
+    if items.askers is None:
+        return replace(items, arrived=arrived, results=found * asking * items.stored)
+    asking = items.askers.copy()
+    asking[:, rest] = np.array(rates.asking_rest, np.float64)[:, items.bucket[rest]]
+    asking[:, keys[known]] = np.array(rates.asking_keys, np.float64).reshape(len(asking), -1)[:, row[known]]
+    return replace(items, arrived=arrived, askers=asking, results=found * asking * items.stored)
 
 
 def _found(items: Items) -> F64:

@@ -68,6 +68,9 @@ class HeavyKey:
               rejects some of them. With two sides these are the candidates of results; with more, partial combinations
               count too, because they are work
 
+    askers    where buckets are ordered: tuples of the other side that probed here and may match tuples of this side
+              and key; else nothing, because only tuples with the same key ask for it
+
     `aging` says of the stored tuples that may expire when they do: (side, until, count), see Aging.
     """
 
@@ -78,6 +81,7 @@ class HeavyKey:
     stored: tuple[int, ...]
     results: tuple[int, ...]
     aging: tuple[tuple[int, int, int], ...] = ()
+    askers: tuple[int, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -89,12 +93,18 @@ class HeavyKey:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> HeavyKey:
         counts = {name: tuple(data[name]) for name in ("arrived", "probed", "stored", "results")}
-        return cls(code=data["code"], name=data["name"], **counts, aging=tuple(map(tuple, data["aging"])))
+        aging, askers = tuple(map(tuple, data["aging"])), tuple(data.get("askers", ()))
+        return cls(code=data["code"], name=data["name"], **counts, aging=aging, askers=askers)
 
 
 CellCount = tuple[int, int, int, int, int]
 """(side, cell, arrived, stored, results): counts of one cell of the table (see `cells_of` in placement/place.py). They
 mean the same as in HeavyKey."""
+
+
+CellAskers = tuple[int, int, int]
+"""(side, cell, tuples): how many tuples of the other side may match what the side stores in a cell, where buckets are
+ordered. Every instance that stores tuples of the cell is probed by all of them."""
 
 
 Aging = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -130,6 +140,7 @@ class Receipt:
     hubs, members      packs whose hub was compared here, and members that were compared one by one
     waited_ms          from the beginning of the first hop to that of the last: the paper's waiting time
     elapsed_ms         how long the task took by the clock, with the time in which its results were taken over
+    askers             where buckets are ordered, the tuples that asked here for each cell
     """
 
     batch: int
@@ -157,6 +168,7 @@ class Receipt:
     members: int = 0
     waited_ms: float = 0.0
     elapsed_ms: float = 0.0
+    askers: tuple[CellAskers, ...] = ()
 
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -180,7 +192,7 @@ class Receipt:
             data[name] = tuple(map(HeavyKey.from_json, data[name]))
         data["aging"] = tuple((*when, tuple(cells), tuple(counts)) for *when, cells, counts in data["aging"])
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
-        for name in ("cells", "packs"):
+        for name in ("cells", "packs", "askers"):
             data[name] = tuple(map(tuple, data[name]))
         for name in ("stored", "probes", "results", "late_files", "messages", "sent_bytes"):
             data[name] = tuple(data[name])

@@ -28,7 +28,7 @@ import numpy as np
 
 from evenjoin.load.intake import Intake
 from evenjoin.load.rates import Rates
-from evenjoin.load.receipt import CellCount, HeavyKey, Receipt
+from evenjoin.load.receipt import CellAskers, CellCount, HeavyKey, Receipt
 from evenjoin.load.sampled import sampled
 from evenjoin.load.samples import USUAL_GRAIN, Grain, Sample, Slices, slices_from_json, whole
 from evenjoin.placement.place import cells_of
@@ -126,6 +126,8 @@ class LoadReport:
     cores                     how many tasks ran at once, at most; 0 if that is not known
     order                     the instances by how long their tasks took, the longest first: the next batch starts them
                               so, because a long task that starts last keeps the batch waiting
+    askers                    where buckets are ordered, by side and cell the tuples of the other side that may match
+                              what is stored there
     """
 
     batch: int
@@ -147,6 +149,7 @@ class LoadReport:
     sizes: tuple[float, ...] = ()
     cores: int = 0
     order: tuple[int, ...] = ()
+    askers: tuple[CellAskers, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -187,6 +190,7 @@ class LoadReport:
                 "rise": tuple(data.get("rise", ())),
                 "sizes": tuple(data.get("sizes", ())),
                 "order": tuple(data.get("order", ())),
+                "askers": tuple(map(tuple, data.get("askers", ()))),
             }
         )
 
@@ -235,13 +239,11 @@ def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[in
     that it was asked for (watch.py)."""
     if table.ranged:
         return ()
-    counted: dict[int, int] = defaultdict(int)
-    for receipt in receipts:
-        for code in {key.code for key in receipt.heavy}:
-            counted[code] += 1
-    codes = np.array(sorted(counted.keys() - {code for of_it in asked.values() for code in of_it}), np.int64)
-    count, _ = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
-    return tuple(codes[count > np.array([counted[code] for code in codes.tolist()], np.int64)].tolist())
+    named = {(key.code, receipt.instance) for receipt in receipts for key in receipt.heavy}
+    codes = np.array(sorted({code for code, _ in named} - {c for of_it in asked.values() for c in of_it}), np.int64)
+    count, host = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
+    missed = [pair not in named for pair in zip(np.repeat(codes, count).tolist(), host.tolist(), strict=True)]
+    return tuple(np.unique(np.repeat(codes, count)[np.array(missed, np.bool_)]).tolist())
 
 
 def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
@@ -309,6 +311,7 @@ def fold(
         ),
         cores=at_once([(r.began, r.elapsed_ms) for r in receipts]),
         order=tuple(r.instance for r in sorted(receipts, key=lambda r: (-r.elapsed_ms, r.instance))),
+        askers=_cell_askers(receipts),
     )
 
 
@@ -366,6 +369,15 @@ def _cells(receipts: Sequence[Receipt]) -> tuple[CellCount, ...]:
     return tuple((side, cell, *total[side, cell]) for side, cell in sorted(total))  # type: ignore[misc]
 
 
+def _cell_askers(receipts: Sequence[Receipt]) -> tuple[CellAskers, ...]:
+    """The tuples that asked for each cell. An instance that stores the cell has seen all of them, others some."""
+    most: dict[tuple[int, int], int] = {}
+    for receipt in receipts:
+        for side, cell, count in receipt.askers:
+            most[side, cell] = max(most.get((side, cell), 0), count)
+    return tuple((*key, most[key]) for key in sorted(most))
+
+
 def _heaviest(receipts: Sequence[Receipt]) -> tuple[HeavyKey, ...]:
     """Every reported key once, the heaviest first.
 
@@ -388,13 +400,14 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     first, *others = parts
     if not others:
         arrived = tuple(map(max, first.arrived, first.probed))
-        return HeavyKey(first.code, name, arrived, first.probed, first.stored, first.results)
+        return HeavyKey(first.code, name, arrived, first.probed, first.stored, first.results, askers=first.askers)
     sides = range(len(first.arrived))
     probed = tuple(max(part.probed[s] for part in parts) for s in sides)
     arrived = tuple(max(sum(part.arrived[s] for part in parts), probed[s]) for s in sides)
     stored = tuple(sum(part.stored[s] for part in parts) for s in sides)
     results = tuple(sum(part.results[s] for part in parts) for s in sides)
-    return HeavyKey(first.code, name, arrived, probed, stored, results)
+    askers = tuple(map(max, zip(*(part.askers for part in parts), strict=True))) if first.askers else ()
+    return HeavyKey(first.code, name, arrived, probed, stored, results, askers=askers)
 
 
 def at_once(tasks: Sequence[tuple[float, float]]) -> int:

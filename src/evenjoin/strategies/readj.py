@@ -33,8 +33,10 @@ from evenjoin.load.djb import workloads
 from evenjoin.load.items import F64, Items, later
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Bounds, Stay, register
+from evenjoin.spec import JoinSpec
+from evenjoin.strategies.base import Bounds, Stay, Strategy, register
 from evenjoin.strategies.bistream import hash_table
+from evenjoin.strategies.ordered import ordered
 from evenjoin.strategies.pieces import PER_UNIT, Pieces, pieces, relocated
 
 STEPS = 256
@@ -75,6 +77,9 @@ class Readj:
     @property
     def origin(self) -> str:
         return "readj"
+
+    def for_join(self, spec: JoinSpec) -> Strategy:
+        return ordered(self, spec)
 
     @property
     def bounds(self) -> Bounds:

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.load.djb import Costs, Measure, messages, workloads
+from evenjoin.load.djb import Costs, Measure, asked_more, messages, workloads
 from evenjoin.load.items import F64, Items, regions_of_items
 from evenjoin.placement.diff import entering_share
 from evenjoin.placement.shares import holdings
@@ -303,6 +303,9 @@ class Draft:
         sent = moved = 0.0
         for n in np.flatnonzero(own & (self.at < 0).any(axis=0)).tolist():
             now, home = self.topology(n), self._home(n)
+            if self.items.askers is not None:
+                sent += asked_more(self.items, n, now, home)
+                continue
             sent += sum(
                 float(self.items.arrived[side, n]) * (messages(now, side) - messages(home, side))
                 for side in range(len(self.at))

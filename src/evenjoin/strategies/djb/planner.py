@@ -34,12 +34,14 @@ from evenjoin.load.djb import Measure, factors, imbalance, side_gap, workloads
 from evenjoin.load.items import F64, Items, later
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
-from evenjoin.strategies.base import Bounds, Plan, Stay, halves, register, require
+from evenjoin.spec import JoinSpec
+from evenjoin.strategies.base import Bounds, Plan, Stay, Strategy, halves, register, require
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.ism import Heuristics, ism
 from evenjoin.strategies.djb.s2sm import s2sm
 from evenjoin.strategies.djb.together import draft_of
+from evenjoin.strategies.ordered import ordered
 
 BUCKETS_PER_UNIT = 16
 """So many buckets a unit let H1 reach the aim without records for small keys. (100 instances, 100,000 keys, zipf 0.4,
@@ -93,6 +95,9 @@ class DJB:
     @property
     def origin(self) -> str:
         return f"djb(buckets={self.buckets})" if self.buckets else "djb"
+
+    def for_join(self, spec: JoinSpec) -> Strategy:
+        return ordered(self, spec)
 
     @property
     def bounds(self) -> Bounds:
