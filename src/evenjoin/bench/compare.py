@@ -256,8 +256,15 @@ def options_of(plan: Plan, strategy: str) -> JoinOptions:
 
 def suiting(names: Sequence[str], workload: JoinWorkload) -> list[str]:
     """Those of the strategies that can run the join of a workload."""
-    spec = workload.spec()
-    return [name for name in names if suits(spec, first_table(workload, name, fewest(workload, name)))]
+    return [name for name in names if _runs(workload, name)]
+
+
+def _runs(workload: JoinWorkload, strategy: str) -> bool:
+    try:
+        table = first_table(workload, strategy, fewest(workload, strategy))
+    except SpecError:  # its load model does not hold there, for example
+        return False
+    return suits(workload.spec(), table)
 
 
 def fewest(workload: JoinWorkload, strategy: str, layout: Layout = "shared") -> int:

@@ -23,9 +23,9 @@ from evenjoin.spec import JoinSpec, build_spec
 SEED = 7
 """Of workloads that have no seed of their own."""
 KEYED, THETA = "hash,fastjoin,djb,lsstream", "hypercube,trijoin,tree"
-SIZED = "adsp,square,dynamic,contrand(groups=6)"
-"""What is compared by default: on equal keys, where three sides share no key, and where tasks have a capacity. Of the
-last, ContRand only where keys are equal."""
+SIZED = "adsp,square,dynamic,random,contrand(groups=6),readj"
+"""What is compared by default: on equal keys, where three sides share no key, and where tasks have a capacity. The
+last is the line-up of A-DSP, Fig. 12 and 13, as far as it can run the join."""
 
 
 @dataclass(frozen=True, slots=True)
