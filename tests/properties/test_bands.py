@@ -198,6 +198,24 @@ def test_same_answer_over_ordered_buckets(condition, data, timed, more):
 
 
 @settings(max_examples=examples(40), deadline=None)
+@given(
+    st.sampled_from([condition for condition, reach in AREAS.items() if reach.high is not None]),
+    sides(max_rows=20),
+    st.sampled_from(["hash", "contrand(groups=2)", "readj", "djb(theta_max=0.01)"]),
+    st.sampled_from(["shared", "split"]),
+    st.data(),
+)
+def test_same_answer_of_keyed_strategies(condition, data, strategy, layout, more):
+    """They cut their buckets after the first batch that had codes, and plan as often as they may."""
+    guards = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
+    with evenjoin.local(
+        SCHEMAS, condition, select=SELECT, instances=4, strategy=strategy, layout=layout, guards=guards
+    ) as join:
+        results = [join.process(batch) for batch in more.draw(batches(data, max_batches=6))]
+    assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
+
+
+@settings(max_examples=examples(40), deadline=None)
 @given(conditions, sides(max_rows=16), sized, st.data())
 def test_same_answer_while_planning(condition, data, name, more):
     """Strategies that resize by volume, with a task so small that they always want to."""

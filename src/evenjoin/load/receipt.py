@@ -193,7 +193,7 @@ class Receipt:
         data["aging"] = tuple((*when, tuple(cells), tuple(counts)) for *when, cells, counts in data["aging"])
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
         for name in ("cells", "packs", "askers"):
-            data[name] = tuple(map(tuple, data[name]))
+            data[name] = tuple(map(tuple, data.get(name, ())))
         for name in ("stored", "probes", "results", "late_files", "messages", "sent_bytes"):
             data[name] = tuple(data[name])
         return cls(**data)

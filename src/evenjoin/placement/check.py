@@ -167,6 +167,9 @@ class _Roles(NamedTuple):
     stores: Matrix
     probes: Matrix
 
+    def part(self, rows: slice) -> _Roles:
+        return _Roles(self.stores[rows], self.probes[rows])
+
 
 def _roles_of_slots(slots: tuple[Slot, ...], instances: int) -> _Roles:
     entries = [(row, *target) for row, slot in enumerate(slots) for target in slot.targets]
@@ -209,20 +212,25 @@ def _check_ranges(table: RoutingTable) -> None:
 
 
 def _check_meetings(table: RoutingTable) -> None:
-    """Every two classes of tuples that may match meet once, and no two meet more often."""
+    """Every two classes of tuples that may match meet once, and no two meet more often. Where buckets are ordered, the
+    second needs no look: a tuple is stored in one place, and goes to no place twice."""
     spans = elementary(table)
     codes = np.array([span.first for span in spans], np.int64)
     classes = [_classes(table, side, codes) for side in (0, 1)]
-    (row_of, rows), (column_of, columns) = classes
+    (row_of, rows), (column_of, columns) = classes  # both ascend
+    begin = np.searchsorted(row_of, np.arange(len(spans) + 1)).tolist()
     first, last = [span.first for span in spans], [span.last for span in spans]
     for number, span in enumerate(spans):
-        mine, near = row_of == number, table.reach.columns_of(span)
-        wanted = (column_of >= bisect_left(last, near.first)) & (column_of < bisect_right(first, near.last))
-        for met in _meetings(_Roles(rows.stores[mine], rows.probes[mine]), columns):
+        near = table.reach.columns_of(span)
+        ends = np.searchsorted(column_of, [bisect_left(last, near.first), bisect_right(first, near.last)]).tolist()
+        some = slice(*ends) if table.ordered else slice(0, len(column_of))
+        wanted = np.zeros(len(column_of), np.bool_)[some]
+        wanted[ends[0] - some.start : ends[1] - some.start] = True
+        for met in _meetings(rows.part(slice(*begin[number : number + 2])), columns.part(some)):
             wrong = np.where(wanted, met != 1, met > 1)
             if wrong.any():
                 at = np.argwhere(wrong)[0]
-                other, times = spans[int(column_of[at[1]])], int(met[at[0], at[1]])
+                other, times = spans[int(column_of[some][at[1]])], int(met[at[0], at[1]])
                 raise TableError(
                     f"codes {_text(span)} of side 0 and {_text(other)} of side 1 meet {times} times, not "
                     f"{'once' if wanted[at[1]] else 'at most once'}: results would be {'repeated' if times else 'lost'}"
