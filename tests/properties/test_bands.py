@@ -197,6 +197,19 @@ def test_same_answer_over_ordered_buckets(condition, data, timed, more):
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 
 
+@settings(max_examples=examples(30), deadline=None)
+@given(st.sampled_from(list(AREAS)), sides(), st.data())
+def test_exactly_once_over_ordered_buckets(condition, data, more):
+    """Killed at any steps, also while state moves from one table of ordered buckets to the next."""
+    drawn = more.draw(st.lists(ordered_tables(reach=AREAS[condition]), min_size=1, max_size=4))
+    folder, stream = MemoryFolder(), []
+    for batch in more.draw(batches(data)):
+        stream += more.draw(st.lists(st.sampled_from(STEPS), max_size=3))
+        stream.append(batch)
+    sunk = run_stream(lambda hooks: start(condition, drawn, checkpoint=folder, hooks=hooks), stream)
+    assert multiset(pa.concat_tables(sunk.values())) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from([condition for condition, reach in AREAS.items() if reach.high is not None]),
