@@ -28,6 +28,9 @@ from evenjoin.runtime.settings import Guards
         (["G22", "--strategies", "contrand(groups=9)"], "groups"),
         (["G22", "--instances", "1"], "1"),
         (["ratio", "--fixed", "--instances", "6", "--strategies", "dynamic"], "use instances=4 or 8"),
+        (["ratio", "--strategies", "adsp,hash"], "hash brings only equal keys together"),
+        (["ratio", "--fixed", "--strategies", "djb"], "djb brings only equal keys together"),
+        (["common-key", "--layout", "split", "--strategies", "hash"], "come to one instance"),
         (["G22", "--batches", "0"], "0"),
         (["G22", "--rows", "0"], "0"),
         ([], "WORKLOAD"),
@@ -106,6 +109,26 @@ def test_fixed_sizes_are_for_workloads_with_a_capacity_too(monkeypatch: pytest.M
     )
     assert (seen[0].systems, seen[0].instances) == (("adsp", "square", "dynamic"), 8)
     assert (seen[0].workload.capacity, seen[0].guards) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "systems"),
+    [
+        (["G22"], ("hash", "contrand(groups=2)", "fastjoin", "djb", "lsstream")),
+        (["E_Q5"], ("adsp", "square", "dynamic", "contrand(groups=6)")),
+        (["E_Q5", "--fixed", "--instances", "6"], ("adsp", "square", "contrand(groups=6)")),
+        (["B_NCI"], ("adsp", "square", "dynamic")),
+    ],
+    ids=" ".join,
+)
+def test_the_usual_strategies_are_those_that_can_run_the_join(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], systems: tuple[str, ...]
+) -> None:
+    """Nobody named others; a strategy that cannot run on so many instances is left out and refuses nothing."""
+    seen: list[Plan] = []
+    monkeypatch.setattr(verb, "run", lambda plan, watch: seen.append(plan) or (_ for _ in ()).throw(KeyError))
+    CliRunner().invoke(command, ["compare", *arguments, "--rows", "100", "--batches", "2", "--out", str(tmp_path)])
+    assert seen[0].systems == systems
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ import click
 from rich.console import Console
 
 from evenjoin.bench.catalog import NAMES, workload
-from evenjoin.bench.compare import NATIVE, Plan, Watch, fewest, first_table, suiting
+from evenjoin.bench.compare import NATIVE, Plan, Watch, check_runs, suiting
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
@@ -30,15 +30,13 @@ from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.placement.table import Layout
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies import resolve
-from evenjoin.strategies.elastic import fixed as on_fixed
 
 EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 to
 ratio-all, and with --task-capacity, strategies choose their own number of tasks. From tri-cyclic on there are three
 sides, and settings too: 'tri-chain(e=5,matches=8)'."""
 
 STRATEGIES = f"""Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity, or {THETA} where three
-sides share no key."""
+sides share no key; of these, those that can run the join."""
 
 
 @click.command(epilog=EPILOG)
@@ -71,9 +69,11 @@ def compare(
     found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
     if task_capacity is not None:
         found = replace(found, capacity=task_capacity)
-    names = _names(strategies) if strategies is not None else _usual(found)
+    names = _names(strategies if strategies is not None else found.compared)
     if fixed:
         found = replace(found, capacity=None)
+    if strategies is None:
+        names = suiting(names, found, instances, layout)
     systems = (*_checked(names, found, instances, layout), *((NATIVE,) if native else ()))
     guards = _guards(found, cooldown, min_gain, budget)
     folder = (out or Path("build/compare") / name).resolve()
@@ -109,12 +109,6 @@ def _names(text: str) -> list[str]:
     return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
-def _usual(workload: JoinWorkload) -> list[str]:
-    """What is compared if nobody names others: where tasks have a capacity, those that can run the join."""
-    names = _names(workload.compared)
-    return names if workload.capacity is None else suiting(names, workload)
-
-
 def _guards(workload: JoinWorkload, cooldown: int | None, min_gain: float | None, budget: int | None) -> Guards | None:
     """The guards asked for; None if they are the usual ones."""
     given = {"cooldown": cooldown, "min_gain": min_gain, "budget": budget}
@@ -127,11 +121,7 @@ def _checked(names: list[str], workload: JoinWorkload, instances: int, layout: L
     """The names, if each is a strategy that can run, and named once."""
     try:
         for name in names:
-            if workload.capacity is None:
-                on_fixed(resolve(name), instances)
-                first_table(workload, name, instances, layout)
-            else:
-                first_table(workload, name, fewest(workload, name, layout), layout)
+            check_runs(workload, name, instances, layout)
     except SpecError as error:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategies'") from None
     if not names or len(set(names)) < len(names):
