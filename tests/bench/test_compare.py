@@ -37,6 +37,7 @@ from evenjoin.bench.compare_report import (
     as_document,
     cells,
     main_table,
+    measure_rows,
     order_of_tasks,
     page,
     save,
@@ -323,6 +324,20 @@ def test_a_trace_is_what_the_commits_hold(tmp_path: Path) -> None:
     assert sum(fast.work_by_instance) == sum(hashed.work_by_instance) > 0
     assert sum(fast.stored_by_instance) == sum(hashed.stored_by_instance)
     assert "rebalance" in fast.verdicts
+
+
+def test_strategies_of_a_capacity_are_not_asked_of_others(tmp_path: Path) -> None:
+    """How full tasks are of a V that the run did not have says nothing: the table has a dash there."""
+    joined(tmp_path / "adsp", "adsp")
+    joined(tmp_path / "contrand", "contrand(groups=2)", track=128)
+    names = ("adsp", "contrand(groups=2)")
+    own, other = (read_trace(tmp_path / name[:8].rstrip("("), name, names) for name in names)
+    assert np.isfinite(own.measures["adsp"]).all()
+    assert np.isnan(other.measures["adsp"]).all()
+    runs = (Run("adsp", outcome(), 1.0, own), Run("contrand(groups=2)", outcome(), None, other))
+    rows = measure_rows(replace(comparison(), runs=runs), "{}", "{}", str)
+    assert rows[1] == ["contrand(groups=2)", "-"]
+    assert rows[0][1].endswith("100%")
 
 
 def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,12 +87,12 @@ def test_options_reach_the_plan_and_counts_that_differ_are_exit_code_1(
         "--spark-native",
     ]
     arguments += ["--instances", "4", "--batches", "9", "--rows", "50", "--drift-every", "3", "--seed", "5"]
-    arguments += ["--cooldown", "3", "--budget", "500", "--layout", "split"]
+    arguments += ["--cooldown", "3", "--min-gain", "0.2", "--min-work", "7", "--budget", "500", "--layout", "split"]
     result = CliRunner().invoke(command, [*arguments, "--repeat", "2", "--out", str(tmp_path)])
     assert result.exit_code == code, result.output
     assert seen[0].systems == ("hash", "fastjoin(theta=1.8,selector=safit)", module.NATIVE)
     assert (seen[0].instances, seen[0].repeat, seen[0].workload.batches) == (4, 2, 9)
-    assert (seen[0].guards, seen[0].layout) == (Guards(cooldown=3, budget=500), "split")
+    assert (seen[0].guards, seen[0].layout) == (Guards(3, 0.2, 7, 500), "split")
     streams = seen[0].workload.streams
     assert streams.drift.every == 3  # type: ignore[union-attr]
     assert (streams.rows_per_batch, streams.seed) == (50, 5)  # type: ignore[union-attr]

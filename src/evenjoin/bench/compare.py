@@ -54,6 +54,7 @@ from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
 from evenjoin.strategies import resolve
 from evenjoin.strategies.elastic import Scaling, fixed
+from evenjoin.strategies.sized import Sized
 
 NATIVE = "Spark's own"
 TRACK = 128
@@ -380,14 +381,15 @@ def _measured(
     name: str, own: str, commits: Sequence[Commit], tables: Mapping[str, RoutingTable]
 ) -> tuple[float, ...]:  # fmt: skip
     """A strategy's imbalance of every report. Where the table has regions that measures of units cannot count, it is
-    what the run's own planner said of it; NaN for the others."""
+    what the run's own planner said of it; NaN for the others. So it is where the measure is how full tasks are: it
+    needs the capacity, or the number of tasks, that the run had."""
     strategy = resolve(name)
     found = []
     for commit in commits:
         table, said = tables[commit.table], commit.verdict.imbalance if commit.verdict else None
         if commit.report is None:
             continue
-        if all(isinstance(region.topology, Biclique) for region in table.regions):
+        if not isinstance(strategy, Sized) and all(isinstance(some.topology, Biclique) for some in table.regions):
             found.append(strategy.imbalance(planning_items(commit.report, table), table))
         else:
             found.append(said if name == own and said is not None else nan)

@@ -49,6 +49,7 @@ sides share no key; of these, those that can run the join."""
 @click.option("--fixed", is_flag=True, help="As many tasks as --instances says, also where tasks have a capacity.")
 @click.option("--cooldown", type=click.IntRange(0), help="Batches after a rebalance without another; default: 1, or 0.")
 @click.option("--min-gain", type=click.FloatRange(0), help="Part of its load that the heaviest unit must lose.")
+@click.option("--min-work", type=click.IntRange(0), help="Tuples and results a batch that units must be relieved of.")
 @click.option("--budget", type=click.IntRange(0), help="Stored tuples that may move at once.")
 @click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
 @click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
@@ -60,7 +61,8 @@ sides share no key; of these, those that can run the join."""
 def compare(
     name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
     task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int | None, repeat: int,
-    native: bool, layout: Layout, fixed: bool, cooldown: int | None, min_gain: float | None, budget: int | None,
+    native: bool, layout: Layout, fixed: bool, cooldown: int | None, min_gain: float | None, min_work: int | None,
+    budget: int | None,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 
@@ -75,7 +77,7 @@ def compare(
     if strategies is None:
         names = suiting(names, found, instances, layout)
     systems = (*_checked(names, found, instances, layout), *((NATIVE,) if native else ()))
-    guards = _guards(found, cooldown, min_gain, budget)
+    guards = _guards(found, {"cooldown": cooldown, "min_gain": min_gain, "min_work": min_work, "budget": budget})
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
     console = open_console()
@@ -109,10 +111,9 @@ def _names(text: str) -> list[str]:
     return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
-def _guards(workload: JoinWorkload, cooldown: int | None, min_gain: float | None, budget: int | None) -> Guards | None:
-    """The guards asked for; None if they are the usual ones."""
-    given = {"cooldown": cooldown, "min_gain": min_gain, "budget": budget}
-    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+def _guards(workload: JoinWorkload, given: dict[str, Any]) -> Guards | None:
+    """The guards asked for, where None is not asked for; None if they are all the usual ones."""
+    asked = {name: value for name, value in given.items() if value is not None}
     usual = Guards() if workload.capacity is None else Guards(cooldown=0)
     return replace(usual, **asked) if asked else None
 
