@@ -175,11 +175,7 @@ class Sized:
         again and again while nothing changes."""
         fullest, limit = float(self.load(items, table).max(initial=0.0)), self.high * self.task_capacity
         chance = CHANCE * sqrt(limit * max(self._sizes(items)))
-        if (
-            self.is_fixed
-            or table.instances == 1
-            or not limit < fullest <= limit + min(chance, SLIGHT * limit)
-        ):
+        if self.is_fixed or table.instances == 1 or not limit < fullest <= limit + min(chance, SLIGHT * limit):
             return None
         return Stay(f"the fullest task stores {fullest:,.0f}; of {limit:,.0f} so many more are chance")
 
