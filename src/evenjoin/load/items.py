@@ -150,7 +150,7 @@ def with_rates(
     items = items_of(report, table)
     if is_matrix(table):
         return report, items
-    rates = rates_after(last.rates if last else None, items)
+    rates = rates_after(last.rates if last else None, items, report.expired)
     return replace(report, rates=rates), smoothed(items, rates)
 
 

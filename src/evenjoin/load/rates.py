@@ -12,10 +12,15 @@ a batch (items.py)
 What is found follows from what there is: a tuple that probes is compared with all that is stored, and finds some part m
 of it. So m is smoothed, for each key and each remainder, and the results of a batch in the store of side s are
 
-    results(s) = m * arrivals of the other sides * stored(s)          m = results of all sides / sum of these products
+    results(s) = lean(s) * m * arrivals of the other sides * stored(s)
+    m          = results of all sides / sum of the products arrivals * stored
 
 Smoothing the results themselves would say too little while state grows. It would also take for skew what is only the
 order of arrival: in one batch side 0 counts as coming before side 1, so at first nearly all is found in its store.
+While nothing expires, both stores come to give the same share, and lean is 1. Where tuples expire it need not be so: if
+a window is shorter than a batch, nearly all is found in the store of the side that counts as first, for ever. So as
+soon as tuples expire, lean(s) is measured over all items, and smoothed: what was found in the store of side s, over
+what it would be at lean 1.
 
 Smoothing must not hide a change of the stream: plans would be made for a mixture of the law before and the law after,
 and need to be made again in each of the next batches. So a count that cannot be chance is believed at once. That is one
@@ -64,6 +69,7 @@ class Rates:
     found_in_buckets         m of the remainder of each bucket
     codes                    of the keys, ascending
     of_keys[s], found_of_keys    the same of each of these keys
+    lean[s]                  by which factor more is found in the store of side s; empty: nothing has expired yet
     """
 
     batches: int
@@ -72,16 +78,17 @@ class Rates:
     codes: tuple[int, ...]
     of_keys: tuple[tuple[float, ...], ...]
     found_of_keys: tuple[float, ...]
+    lean: tuple[float, ...] = ()
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rates:
         buckets, keys = (tuple(map(tuple, data[name])) for name in ("in_buckets", "of_keys"))
         found, codes, of_keys = (tuple(data[name]) for name in ("found_in_buckets", "codes", "found_of_keys"))
-        return cls(data["batches"], buckets, found, codes, keys, of_keys)
+        return cls(data["batches"], buckets, found, codes, keys, of_keys, tuple(data["lean"]))
 
 
-def rates_after(last: Rates | None, items: Items) -> Rates:
-    """The rates after a batch with these items. O(items log items)."""
+def rates_after(last: Rates | None, items: Items, expired: int = 0) -> Rates:
+    """The rates after a batch with these items, in which so many tuples have expired. O(items log items)."""
     rest = np.flatnonzero(~items.is_key)
     order = np.flatnonzero(items.is_key)[np.argsort(items.code[items.is_key], kind="stable")]
     codes, found = items.code[order], _found(items)
@@ -90,15 +97,16 @@ def rates_after(last: Rates | None, items: Items) -> Rates:
     in_rest[items.bucket[rest]] = found[rest]
     keys, of_keys = items.arrived[:, order], found[order]
     if last is None or len(last.in_buckets) != len(buckets) or len(last.in_buckets[0]) != len(rest):
-        return _rates(1, buckets, in_rest, codes, keys, of_keys)
+        return _rates(1, buckets, in_rest, codes, keys, of_keys, _lean((), items, found, 1.0) if expired else ())
     weight = max(1.0 / (last.batches + 1), WEIGHT)
     row, known = _row(np.array(last.codes, np.int64), codes)
     old_keys, old_buckets = _believed(last, items, buckets, keys[:, known], order[known], row[known])
+    lean = _lean(last.lean, items, found, weight) if expired else last.lean
     for now, before in ((keys, old_keys), (of_keys, np.array(last.found_of_keys)[row[known]])):
         now[..., known] = before + weight * (now[..., known] - before)
     for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
-    return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys)
+    return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys, lean)
 
 
 def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, row: I64) -> tuple[F64, F64]:
@@ -137,7 +145,8 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     for side, of_bucket in enumerate(np.array(rates.in_buckets, np.float64)):
         of_its_keys = np.bincount(items.bucket[keys], arrived[side, keys], len(of_bucket))
         arrived[side, rest] = np.maximum(of_bucket - of_its_keys, 0.0)[items.bucket[rest]]
-    return replace(items, arrived=arrived, results=found * (arrived.sum(axis=0) - arrived) * items.stored)
+    lean = np.array(rates.lean or (1.0,) * len(arrived))[:, None]
+    return replace(items, arrived=arrived, results=lean * found * (arrived.sum(axis=0) - arrived) * items.stored)
 
 
 def _found(items: Items) -> F64:
@@ -145,6 +154,16 @@ def _found(items: Items) -> F64:
     pairs = (items.asking * items.stored).sum(axis=0)
     out: F64 = items.results.sum(axis=0) / np.maximum(pairs, 1.0)
     return out
+
+
+def _lean(last: tuple[float, ...], items: Items, found: F64, weight: float) -> tuple[float, ...]:
+    """The factors by which more is found in the store of each side than the products say, with one more batch."""
+    told = (found * items.asking * items.stored).sum(axis=1)
+    if not told.sum() > 0:
+        return last
+    now = np.divide(items.results.sum(axis=1), told, out=np.ones(len(told)), where=told > 0)
+    before = np.array(last) if last else now
+    return tuple(float(f"{factor:.6g}") for factor in (before + weight * (now - before)).tolist())
 
 
 def _row(known: I64, codes: I64) -> tuple[I64, I64]:
@@ -155,7 +174,9 @@ def _row(known: I64, codes: I64) -> tuple[I64, I64]:
     return row, np.flatnonzero(known[row] == codes)
 
 
-def _rates(batches: int, buckets: F64, in_rest: F64, codes: I64, keys: F64, of_keys: F64) -> Rates:
+def _rates(
+    batches: int, buckets: F64, in_rest: F64, codes: I64, keys: F64, of_keys: F64, lean: tuple[float, ...]
+) -> Rates:  # fmt: skip
     nested = [tuple(map(tuple, np.round(counts, DIGITS).tolist())) for counts in (buckets, keys)]
     flat = [tuple(float(f"{m:.6g}") for m in found.tolist()) for found in (in_rest, of_keys)]
-    return Rates(batches, nested[0], flat[0], tuple(codes.tolist()), nested[1], flat[1])
+    return Rates(batches, nested[0], flat[0], tuple(codes.tolist()), nested[1], flat[1], lean)
