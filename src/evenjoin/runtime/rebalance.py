@@ -15,8 +15,8 @@ The guards are the same for all planners. They judge only the units whose load a
   need no other gain.
 * tasks saved: while no task is too full, Square, Dynamic and A-DSP may move up to WORTH times what a task stores for
   each task that a plan saves. A plan that saves one task and moves everything is refused; if it saves many, it passes.
-* budget: no more than `budget` stored tuples may move at once. This is not judged when the buckets themselves change,
-  as they do when a keyed table scales out or in. Then nearly everything moves, and that is what was asked for.
+* budget: no more than `budget` stored tuples may move at once. It holds for another number of instances too. Only where
+  a strategy makes a new table whose buckets do not refine the old ones, nobody can say what moves, and it passes.
 
 A strategy that weighs (`auto`) judges gain and price itself; cool-down and budget hold for it too.
 
@@ -35,6 +35,7 @@ import numpy as np
 
 from evenjoin.events import Verdict
 from evenjoin.load.items import Change, Items, change, planning_items
+from evenjoin.load.refined import comparable
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
@@ -84,9 +85,10 @@ def decide(
     verdict = replace(verdict, planner_ms=round((now() - started) * 1000, 3))
     check(planned)
     if strategy.tracked:
-        what = change(items, table, planned)
-        verdict = replace(verdict, forecast=round(strategy.imbalance(items, planned), 4), moves=what.moves)
-        refused = _refused(strategy, items, table, planned, guards, what)
+        seen, old, new = (items, table, planned) if items.fit(planned) else comparable(items, table, planned)
+        what = change(seen, old, new)
+        verdict = replace(verdict, forecast=round(strategy.imbalance(seen, new), 4), moves=what.moves)
+        refused = _refused(strategy, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
     return Decision(planned, replace(verdict, sentence="rebalance", rebalanced=report.batch))
