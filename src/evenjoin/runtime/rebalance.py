@@ -7,8 +7,9 @@ The guards are the same for all planners. They judge only the units whose load a
 * cool-down: nothing is planned in the `cooldown` batches after a rebalance, so that its effect is seen first. Nothing
   is planned in the first `cooldown` batches of all, when there is hardly any state.
 * gain: in some row of the strategy's load (a side, as a rule) the heaviest load among the touched units must sink by
-  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch, or, if the
-  strategy has a method `relieved`, of as much of what it balances (D-JB may balance stored tuples).
+  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch (by
+  default 0.5 % of those of the batch), or, if the strategy has a method `relieved`, of as much of what it balances
+  (D-JB may balance stored tuples).
   Where the number of instances changes, or there is a matrix of cells, another rule holds: the strategy's own imbalance
   must sink by `min_gain`, or the load of the fullest instance. Both are forecasts, of the old table too: what one batch
   happened to leave uneven is not a gain. A task that is too full is worse than too many tasks, so more tasks for it
@@ -47,6 +48,10 @@ from evenjoin.strategies.sized import Sized
 WORTH = 2.0
 """To dissolve a task is to move about what it stores. A plan may move this many times as much for each task that it
 saves."""
+LEAST_PART = 0.005
+"""The part of a batch's tuples and results that a rebalance must relieve instances of, unless `min_work` says it."""
+LEAST_WORK = 100.0
+"""Fewer tuples and results are not worth a rebalance, however small batches are: a task takes longer to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +133,16 @@ def _refused(
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
     by_its_own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(strategy, "relieved", None)
     relieved = what.relieved if by_its_own is None else by_its_own(items, old, new)
-    if relieved < guards.min_work:
+    if relieved < _least_work(guards, items):
         return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"
     return None
+
+
+def _least_work(guards: Guards, items: Items) -> float:
+    """How many tuples and results a batch instances must be relieved of."""
+    if guards.min_work is not None:
+        return guards.min_work
+    return max(LEAST_PART * float(items.arrived.sum() + items.results.sum()), LEAST_WORK)
 
 
 def _refused_size(
