@@ -147,6 +147,18 @@ def test_new_instances_relieve_the_fullest():
     assert moved_tuples(items, table, made) <= 1.1 * items.stored.sum() / 5
 
 
+def test_a_hot_key_does_not_leave_new_instances_idle():
+    """Key 5 is most of the load, stays, and has an instance for itself. None of the others has more than an even share
+    of all; still they give until the new instance has as much as they have."""
+    table = replace(hash_table("t", 48, 3, 2, "shared"), instances=4)
+    table = check(table.with_regions((*table.regions, Region(Keys((5,)), Biclique(((3,), (3,)))))))
+    items = known(table, heavy=100_000.0)
+    made = check(resized(table, 5, items))
+    assert keys_of(made) == keys_of(table)
+    work = work_by_instance(items, made)
+    assert work[4] == pytest.approx(work[:3].mean(), rel=0.25)
+
+
 def test_dissolved_instances_leave_their_keys_to_others():
     """The emptiest instance goes. Its moved key moves on, and the cells of divided keys that it had go to others."""
     table = with_keys(hash_table("t", 64, 4, 2, "shared"))

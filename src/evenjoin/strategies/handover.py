@@ -146,8 +146,6 @@ class _Handover:
             while taking and giving:
                 to = min(taking, key=lambda i: (self.load[i], i))
                 source = max(giving, key=lambda i: (self.load[i], -i))
-                if self.load[source] <= share:
-                    break
                 atom = self._fitting(atoms.get(source, []), source, to, share)
                 if atom is None:
                     giving.remove(source)
