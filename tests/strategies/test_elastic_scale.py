@@ -222,3 +222,36 @@ def test_wrong_settings(instances, scaling, says):
             SCHEMAS, BOUNDED, event_time="t", watermark=0, instances=instances,
             scaling=None if scaling is None else evenjoin.Scaling(**scaling),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize("strategy", ["hash", "djb", "lsstream"])
+def test_a_migration_moves_what_was_foreseen(strategy, layout):
+    """From 8 instances out to 10 or more and in again: each change moves about what its verdict said, which is what new
+    instances get or dissolved ones had, and no more than a third of all; the answer is right."""
+    found, seen = Counter(), []
+    options = {"event_time": "t", "watermark": 0, "select": ["l.id AS a", "r.id AS b"]}
+    counts, first, parts = [1000, 1000, 1350, 1350, 900, 900, 900], 0, []
+    for number, rows in enumerate(counts):
+        ids = np.arange(first, first + rows)
+        columns = [ids, ids * 7919 % 3000, number * 10 + ids % 10]
+        parts.append({alias: pa.table(columns, schema=SCHEMA) for alias in "lr"})
+        first += rows
+    with evenjoin.local(
+        SCHEMAS, BOUNDED, strategy=strategy, instances="auto", layout=layout,
+        scaling=evenjoin.Scaling(215, min_instances=8, max_instances=16, scale_in=0.6), **options,
+    ) as join:  # fmt: skip
+        for part in parts:
+            stored = sum(sum(load.stored) for load in join.load().instances) if seen else 0
+            found += multiset(join.process(part))
+            seen.append((join.table().instances, stored))
+        events = join.migrations()
+    whole = {a: pa.concat_tables(part[a] for part in parts) for a in "lr"}
+    assert found == brute_force(build_spec(SCHEMAS, BOUNDED, **options), whole)
+    sizes = [size for size, _ in seen]
+    assert sizes[0] == 8
+    assert max(sizes) >= 10
+    assert sizes[-1] < max(sizes)
+    for event in events:
+        assert event.tuples == pytest.approx(event.forecast_tuples, rel=0.15, abs=20)
+        assert 0 < event.tuples < 0.34 * seen[event.batch][1]
