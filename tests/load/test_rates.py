@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,8 @@ import pytest
 import evenjoin
 from evenjoin.load.items import Items, items_of, planning_items
 from evenjoin.load.rates import rates_after, smoothed
+from evenjoin.load.refined import refined_items
+from evenjoin.placement.place import bucket_of
 from evenjoin.strategies import DJB
 
 
@@ -107,3 +111,40 @@ def test_a_window_shorter_than_a_batch_leans_to_the_first_side():
     share = met.results[0].sum() / met.results.sum()
     assert seen.results[0].sum() / seen.results.sum() == pytest.approx(share, abs=0.05)
     assert DJB().imbalance(met, table) < 0.5, "the hot key is divided where its pairs are found"
+
+
+def in_their_buckets(keys, rest):
+    """The same items with keys whose codes hash to bucket 0 of 2, where `items` says that they are."""
+    some = items(keys, rest)
+    codes = np.arange(1000)
+    codes = codes[bucket_of(codes, 2) == 0][: len(keys)]
+    return replace(some, code=np.concatenate([codes, np.zeros(2, np.int64)]))
+
+
+def test_rates_follow_finer_buckets():
+    """A key's rate goes to its own fine bucket, the rest of a bucket to all of its parts; the smoothing goes on."""
+    rates = None
+    for batch in STEADY:
+        rates = rates_after(rates, in_their_buckets(*batch))
+    fine = rates_after(rates, refined_items(in_their_buckets(*STEADY[-1]), 4))
+    assert fine.batches == len(STEADY) + 1
+    assert [sum(fine.in_buckets[0][k : k + 4]) for k in (0, 4)] == pytest.approx([650, 9350])
+    assert fine.of_keys == rates.of_keys
+    again = rates_after(fine, in_their_buckets(*STEADY[-1]))
+    assert again.batches == 1  # 8 buckets are not divided by 2: that is no refinement
+
+
+def test_a_jump_in_a_fine_bucket_is_one():
+    """After the refinement counts are compared with the parts of the old rates, so a steady stream has no jump and a
+    bucket that trebles is believed."""
+    rates = None
+    for batch in STEADY:
+        rates = rates_after(rates, in_their_buckets(*batch))
+    now = refined_items(in_their_buckets(*STEADY[-1]), 4)
+    arrived = now.arrived.copy()
+    arrived[0, -1] *= 3
+    steady = np.array(rates_after(rates, now).in_buckets[0])
+    grown = np.array(rates_after(rates, replace(now, arrived=arrived)).in_buckets[0])
+    assert steady[-1] == pytest.approx(9350 / 4)
+    assert grown[-1] > 2 * steady[-1]
+    assert grown[:-1] == pytest.approx(steady[:-1], rel=0.15)

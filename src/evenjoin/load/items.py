@@ -65,6 +65,8 @@ class Items:
                                its instances then held: exact, copies counted. `alive` stands for as many
     sizes                      per side the bytes of a stored tuple; empty if they are not known
     speed                      [instances] the measured speed of each instance over the cluster's; None if not known
+    busy                       how long all tasks of the batch took together, over the trigger's interval; 0: not known
+    cores                      how many tasks ran at once, at most; 0 if that is not known
     """
 
     code: I64
@@ -78,6 +80,8 @@ class Items:
     held: tuple[str, F64] | None = None
     sizes: tuple[float, ...] = ()
     speed: F64 | None = None
+    busy: float = 0.0
+    cores: int = 0
 
     def __len__(self) -> int:
         return len(self.code)
@@ -126,7 +130,9 @@ class UnitLoads:
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     speed = np.array(report.speeds) if report.speeds else None
-    items = replace(_items_of(report, table), sizes=report.sizes, speed=speed)
+    took = sum(load.elapsed_ms for load in report.instances)
+    busy = took / report.trigger_ms if report.trigger_ms > 0 else 0.0
+    items = replace(_items_of(report, table), sizes=report.sizes, speed=speed, busy=busy, cores=report.cores)
     if len(report.instances) != table.instances:
         return items
     held = np.array([load.stored for load in report.instances], np.float64).T

@@ -3,8 +3,9 @@
     rate' = rate + w * (this batch - rate),     w = 1/n in the n-th batch, and WEIGHT from the time on that 1/n is less
 
 Arrivals are kept by bucket (all keys of the bucket together) and by key. What a table does with a key does not change
-how often it comes, so rates outlive a change of table; only another number of buckets starts them anew. Of the items of
-a batch (items.py)
+how often it comes, so rates outlive a change of table. If buckets become finer, a key's rate goes to its own fine
+bucket and the rest of a bucket is spread evenly; only a number of buckets that is no multiple of the last one starts
+them anew. Of the items of a batch (items.py)
 
     a key              has its own rate of arrivals
     a remainder        has the rate of its bucket less those of the bucket's keys, at least 0
@@ -46,6 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.placement.place import bucket_of
 
 if TYPE_CHECKING:
     from evenjoin.load.items import F64, Items
@@ -96,8 +98,9 @@ def rates_after(last: Rates | None, items: Items, expired: int = 0) -> Rates:
     in_rest = np.zeros(len(rest))
     in_rest[items.bucket[rest]] = found[rest]
     keys, of_keys = items.arrived[:, order], found[order]
-    if last is None or len(last.in_buckets) != len(buckets) or len(last.in_buckets[0]) != len(rest):
+    if last is None or len(last.in_buckets) != len(buckets) or len(rest) % len(last.in_buckets[0]):
         return _rates(1, buckets, in_rest, codes, keys, of_keys, _lean((), items, found, 1.0) if expired else ())
+    last = _refined(last, len(rest) // len(last.in_buckets[0]))
     weight = max(1.0 / (last.batches + 1), WEIGHT)
     row, known = _row(np.array(last.codes, np.int64), codes)
     old_keys, old_buckets = _believed(last, items, buckets, keys[:, known], order[known], row[known])
@@ -107,6 +110,21 @@ def rates_after(last: Rates | None, items: Items, expired: int = 0) -> Rates:
     for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
     return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys, lean)
+
+
+def _refined(rates: Rates, times: int) -> Rates:
+    """The rates with `times` as many buckets, each of which is a part of an old one (`RoutingTable.refined`)."""
+    if times == 1:
+        return rates
+    coarse, keys = np.array(rates.in_buckets, np.float64), np.array(rates.of_keys, np.float64)
+    fine = bucket_of(np.array(rates.codes, np.int64), times * coarse.shape[1])
+    out = np.zeros((len(coarse), times * coarse.shape[1]))
+    for side in range(len(coarse)):
+        of_keys = np.bincount(fine, keys[side], out.shape[1])
+        rest = np.maximum(coarse[side] - of_keys.reshape(-1, times).sum(axis=1), 0.0)
+        out[side] = of_keys + np.repeat(rest / times, times)
+    found = tuple(m for m in rates.found_in_buckets for _ in range(times))
+    return replace(rates, in_buckets=tuple(map(tuple, out.tolist())), found_in_buckets=found)
 
 
 def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, row: I64) -> tuple[F64, F64]:

@@ -114,6 +114,7 @@ class LoadReport:
     hash_us, transfer_us      the time to place one row, and to take in one message (a tuple that is stored and probes
                               at the same instance is one message); 0 if there were none
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
+    trigger_ms                the trigger's interval; 0: batches follow each other
     speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     partial                   codes of those heavy keys that some host of theirs has not counted
     rates                     arrivals and results, smoothed over batches; None if no planner asks
@@ -138,6 +139,7 @@ class LoadReport:
     hash_us: float = 0.0
     transfer_us: float = 0.0
     interval_ms: float = 0.0
+    trigger_ms: float = 0.0
     speeds: tuple[float, ...] = ()
     partial: tuple[int, ...] = ()
     rates: Rates | None = None

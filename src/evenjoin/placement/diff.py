@@ -16,14 +16,14 @@ each other:
     Biclique R on 1 (0.6) and 0 (0.4)          |............|--------|          1.0 enters: every cut has another owner
 
 Guarantee: nothing moves that need not. A tuple that an instance stored and its heir stores is in neither set.
-`entering` is the share of uniform positions `u` for which `diff` says that a tuple enters, copies counted, where every
-instance is its own heir. It is not for a Cube that goes by codes, whose slots do not say where a tuple goes
-(pieces.py).
+`entering` is the share of uniform positions `u` for which `diff` says that a tuple enters, copies counted. It is not
+for a Cube that goes by codes, whose slots do not say where a tuple goes (pieces.py).
 Not here: who sends a tuple that several instances store, and how (instance/migrate.py).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,8 @@ from evenjoin.kernels.hashing import I64
 from evenjoin.placement.place import At, place
 from evenjoin.placement.shares import F64, holdings
 from evenjoin.placement.slots import WHOLE, Role
-from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Biclique, Topology
+from evenjoin.placement.table import Region, RoutingTable
+from evenjoin.placement.topology import Biclique, Topology, renumbered
 
 
 class Moves(NamedTuple):
@@ -71,6 +71,7 @@ def heirs(old: RoutingTable, new: RoutingTable) -> npt.NDArray[np.int64]:
 def entering(old: RoutingTable, new: RoutingTable, group: int, before: I64, after: I64) -> F64:
     """[n] For tuples of `group` that region `before[n]` of the old table takes, and region `after[n]` of the new one:
     the share that enters an instance, copies counted."""
+    new = _as_numbered(old, new)
     pair, inverse = np.unique(before * len(new.regions) + after, return_inverse=True)
     one, two = pair // len(new.regions), pair % len(new.regions)
     was, will_be = _sole(old, group)[one], _sole(new, group)[two]
@@ -83,6 +84,15 @@ def entering(old: RoutingTable, new: RoutingTable, group: int, before: I64, afte
         share[k] = known[both]
     out: F64 = share[inverse.reshape(-1)]
     return out
+
+
+def _as_numbered(old: RoutingTable, new: RoutingTable) -> RoutingTable:
+    """The new table with heirs under the numbers that they had in the old one."""
+    if new.follows is None or new.follows.table != old.name:
+        return new
+    number = [old.instances + i if before < 0 else before for i, before in enumerate(new.follows.of)]
+    regions = tuple(Region(region.takes, renumbered(region.topology, number)) for region in new.regions)
+    return replace(new, instances=old.instances + new.instances, regions=regions)
 
 
 def entering_share(old: Topology, new: Topology, group: int) -> float:

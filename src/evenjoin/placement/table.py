@@ -113,6 +113,19 @@ class RoutingTable:
             return self
         return replace(self, version=self.version + 1, regions=regions, follows=None)
 
+    def refined(self, times: int) -> RoutingTable:
+        """The same placement with `times` as many buckets: bucket b becomes the buckets from b * times to
+        (b + 1) * times - 1. They are the same hash values, because a bucket is a contiguous range of them."""
+        if times == 1:
+            return self
+        regions = tuple(
+            replace(region, takes=Buckets(tuple(b * times + k for b in region.takes.ids for k in range(times))))
+            if isinstance(region.takes, Buckets)
+            else region
+            for region in self.regions
+        )
+        return replace(self, buckets=times * self.buckets, regions=regions, follows=None)
+
     def stating(self, other: RoutingTable) -> RoutingTable:
         """The same table with what the engine has stated on another one, of the same join and program."""
         return replace(self, reach=other.reach, meeting=other.meeting, meets=other.meets, links=other.links)
