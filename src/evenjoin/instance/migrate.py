@@ -104,7 +104,8 @@ class Moving:
     @classmethod
     def to(cls, new: RoutingTable, work: Work) -> Moving:
         old = work.table
-        some = tuple(changed(old, new, group) for group in range(old.groups))
+        groups = range(min(old.groups, new.groups))  # a program may have one more, of packs that the other has not
+        some = tuple(changed(old, new, group) for group in groups)
         return cls(work, new, tuple(heirs(old, new).tolist()), some, lasting(work, new))
 
     def reads(self, instance: int) -> list[int]:
