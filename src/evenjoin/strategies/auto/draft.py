@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.load.cost import Cost, copies, makespan
-from evenjoin.load.items import F64, Items, cells_of_items, regions_of_items
+from evenjoin.load.items import F64, Items, regions_of_items
 from evenjoin.placement.place import routed
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.slots import WHOLE, Role
@@ -75,7 +75,7 @@ class Draft:
     """The edits of one planning. Mutable, and private to it."""
 
     def __init__(self, items: Items, table: RoutingTable, cost: Cost, cores: int, price: Price) -> None:
-        self.items, self.table, self.cores, self.price = items, table, cores, price
+        self.items, self.table, self.cost, self.cores, self.price = items, table, cost, cores, price
         self.lanes = min(cores, table.instances)
         self.send = cost.send_ms
         self.per = float(cost.each[1] + cost.each[2] * (table.groups - 1)), float(cost.each[3])
@@ -103,7 +103,9 @@ class Draft:
         self.own: npt.NDArray[np.bool_] = items.is_key & (routed(table, items.code) >= 0)
         cut = np.array([isinstance(each.topology, (Grid, Cube)) for each in table.regions])
         self.divided = {int(k): shares[:, region[k]] for k in np.flatnonzero((self.host < 0) & cut[region])}
-        self.bucket = np.where(items.is_key & self.own, -1, np.minimum(cells_of_items(items, table), table.buckets - 1))
+        self.bucket = np.where(self.own, -1, items.bucket)
+        self.rest = np.full(table.buckets, -1)
+        self.rest[items.bucket[~items.is_key]] = np.flatnonzero(~items.is_key)
 
     @property
     def time(self) -> float:
@@ -149,6 +151,8 @@ class Draft:
     def _merge_back(self) -> None:
         """A divided key goes home where that saves more copies than it costs."""
         for k, shares in list(self.divided.items()):
+            if self._home(k) < 0:
+                continue
             home = np.zeros_like(shares)
             home[:, self._home(k)] = 1.0
             tasks = self.tasks - self._vector(k, shares) + self._vector(k, home)
@@ -163,12 +167,7 @@ class Draft:
 
     def _home(self, k: int) -> int:
         """The instance of the key's bucket."""
-        bucket = int(self.items.bucket[k])
-        return int(self.host[~self.items.is_key][self._rest(bucket)])
-
-    def _rest(self, bucket: int) -> int:
-        """The number of a bucket's remainder among the remainders."""
-        return int(np.flatnonzero(self.items.bucket[~self.items.is_key] == bucket)[0])
+        return int(self.host[self.rest[self.items.bucket[k]]])
 
     def _vector(self, k: int, shares: F64) -> F64:
         """[instances] What a key with these shares costs the tasks."""
@@ -261,8 +260,10 @@ class Draft:
             self._note(k, offer.topology, -1, share, at)
 
     def _note(self, k: int, topology: Topology | None, to: int, share: float, at: int) -> None:
-        """A key has a region of its own from now on; without a topology it goes home."""
-        self.own[k], self.bucket[k] = topology is not None, -1
+        """A key has a region of its own from now on, unless it goes home: then it is in its bucket, and moves with
+        it."""
+        self.own[k] = to != self._home(k)
+        self.bucket[k] = -1 if self.own[k] else self.items.bucket[k]
         self.steps.append(Step(int(self.items.code[k]), topology, -1, to, share, at))
 
 
