@@ -1,4 +1,4 @@
-"""The draft of `auto`: what it does to hot and warm keys as before/after literals, and that it forecasts its own table."""
+"""The draft of `auto`: hot and warm keys as before/after literals, and that it forecasts the table that it makes."""
 
 from __future__ import annotations
 
@@ -232,21 +232,23 @@ def test_a_key_that_is_merged_back_moves_with_its_bucket():
     table = table_of(2)
     hot = at(table, 0, start=1000)[0]
     divided = made(draft_of(table, one_sided(hot, 1_000_000)))
-    others = {code: (400_000, 400_000, 0, 0, 0, 0) for code in at(table, 0, 3)}
+    others = dict.fromkeys(at(table, 0, 3), (400000, 400000, 0, 0, 0, 0))
     same = [code for code in range(2000, 4000) if bucket_of(np.array([code]), 32) == bucket_of(np.array([hot]), 32)]
     keys = {**others, hot: (0, 300_000, 0, 0, 0, 0), same[0]: (500_000, 500_000, 0, 0, 0, 0)}
     made(draft_of(divided, keys, heavy=0))
 
 
 def test_the_table_has_a_bound():
-    """However many keys are warm, no more than CANDIDATES an instance get regions of their own."""
-    table = table_of(2)
-    warm = at(table, 0, 80)
-    for start in range(0, 80, 8):
-        keys = {code: (100_000, 100_000, 10, 10, 0, 0) for code in warm[start : start + 8]}
-        rest = {code: (0, 0, 10, 10, 0, 0) for code in warm[:start]}
-        table = made(draft_of(table, {**keys, **rest}))
-    assert 0 < len(keys_of(table)) <= CANDIDATES * table.instances
+    """A new key is hot in every batch, and all that were before are still stored. No more than CANDIDATES an instance
+    have regions of their own; the newest always has, and the silent ones with the least to move go home for it."""
+    table, stored = table_of(2), {}
+    keys = at(table, 0, 50)
+    for number, key in enumerate(keys):
+        table = made(draft_of(table, {**stored, key: (1_000_000, 10, 1000 + number, 10, 0, 0)}))
+        stored[key] = (0, 0, 1000 + number, 10, 0, 0)
+        assert isinstance(keys_of(table)[key], Grid)
+        assert len(keys_of(table)) <= CANDIDATES * table.instances
+    assert keys_of(table).keys() >= set(keys[-CANDIDATES:]), "the first ones went"
 
 
 costs = st.builds(
@@ -265,7 +267,8 @@ def counts(draw, sides):
         arrived, stored = (
             [draw(st.integers(0, 9)) * (tall if draw(st.booleans()) else 1) for _ in range(sides)] for _ in range(2)
         )
-        out[code] = (*arrived, *stored, *(draw(st.integers(0, 5)) * tall for _ in range(sides)))
+        found = [draw(st.integers(0, 5)) * tall if any(arrived) else 0 for _ in range(sides)]
+        out[code] = (*arrived, *stored, *found)
     return out
 
 

@@ -35,7 +35,7 @@ class Burst(NamedTuple):
 
     share: float = 0.0
     first: int = 0
-    count: int = 1
+    many: int = 1
 
 
 CALM = Burst()
@@ -87,8 +87,8 @@ class Scripted:
         out = np.full(self.keys, (1.0 - burst.share) / self.keys)
         if burst.share > 0:
             order = np.random.default_rng([self.seed, 7]).permutation(self.keys)
-            some = order[(burst.first + np.arange(burst.count)) % self.keys]
-            out[some] += burst.share / burst.count
+            some = order[(burst.first + np.arange(burst.many)) % self.keys]
+            out[some] += burst.share / burst.many
         return out
 
     def arrivals(self, batch: int) -> Arrivals:
