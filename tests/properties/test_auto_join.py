@@ -62,7 +62,7 @@ def on_of(sides, timed):
 
 def options_of(sides, timed):
     out = {"select": [f"{alias}.id AS {alias}" for alias in "abc"[:sides]]}
-    return {**out, "event_time": "t", "watermark": 100} if timed else out
+    return {**out, "event_time": "t", "watermark": 2} if timed else out
 
 
 def start(sides, timed, instances, **more):
@@ -88,7 +88,7 @@ def streams(draw, sides, batches=5):
         for alias in "abc"[:sides]:
             tall = draw(st.sampled_from([0, 2, 12 if sides == 3 else 40]))
             keys = [hot] * tall + draw(st.lists(st.sampled_from([None, *range(KEYS)]), max_size=8))
-            times = [number + draw(st.integers(0, 1)) for _ in keys]
+            times = [3 * number + draw(st.integers(0, 1)) for _ in keys]
             batch[alias] = pa.table([range(ids, ids + len(keys)), keys, times], schema=SCHEMA)
             ids += len(keys)
         out.append(batch)
