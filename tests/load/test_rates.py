@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,17 @@ def test_a_stationary_stream_has_hardly_any_jumps(monkeypatch):
     ours = np.array(seen(*batches))
     monkeypatch.setattr("evenjoin.load.rates.JUMP", np.inf)
     assert (ours != seen(*batches))[:2000].sum() <= 5
+
+
+@pytest.mark.parametrize("left", [0, 1, 30])
+def test_what_has_expired_makes_no_flood_of_results(left):
+    """6,000 tuples found 30 of the other side each, and of those `left` are still stored: in the next batch, when 30
+    are stored again, no more can be found than there are pairs."""
+    one = items((6000,), (0, 0))
+    usual = replace(
+        one, stored=np.array([[6000, 0, 0], [30, 0, 0]], float), results=np.array([[0.0] * 3, [180_000, 0, 0]])
+    )
+    rates = rates_after(None, usual)
+    rates = rates_after(rates, replace(usual, stored=np.array([[6000, 0, 0], [left, 0, 0]], float)))
+    rates = rates_after(rates, usual)
+    assert smoothed(usual, rates).results.sum() == pytest.approx(180_000)

@@ -34,7 +34,8 @@ def test_the_simulator_counts_a_divided_key_as_the_engine_does(grid, window, mon
     edit = Edit(home)
     edit.place_key(hot, grid)
     divided = check(edit.table())
-    tables = (home, divided, divided, replace(home, version=2), replace(home, version=2))
+    first = home if window is None else divided  # rows that agree in their times have one position while none is split
+    tables = (first, divided, divided, replace(home, version=2), replace(home, version=2))
     scenario = Scenario(stream, Fixed(tables), 4)
     moved = []
     for mine, real, simulated, committed in both(scenario, monkeypatch, decides="engine"):
@@ -48,6 +49,6 @@ def test_the_simulator_counts_a_divided_key_as_the_engine_does(grid, window, mon
             assert np.abs(np.subtract(one.stored, other.stored)).max() <= 4 * np.sqrt(max(other.stored)) + 5
         if committed.migration is not None:
             moved.append((simulated.migration.tuples, committed.migration.tuples))
-    assert len(moved) == 2, "the premise: divided, and merged back"
+    assert len(moved) == (2 if window is None else 1), "the premise: divided, and merged back"
     for mine, real in moved:
         assert mine == pytest.approx(real, abs=4 * np.sqrt(real) + 5)
