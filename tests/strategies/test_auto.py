@@ -383,14 +383,14 @@ def crowded(instances, tracked, rng):
 
 
 def test_a_hundred_instances_are_weighed_in_a_tenth_of_a_second():
-    """64 named keys each, uneven by chance only: nothing is to be done. The best of five, since machines pause."""
+    """64 named keys each, uneven by chance only: nothing is to be done. Processor time, and the best of five: others use the machine too."""
     table, report = crowded(100, 64, np.random.default_rng(1))
     report, items = with_rates(report, None, table)
     past, took = Past(), []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         found = Auto().weigh(report, items, table, past, ALLOWED)
-        took.append(time.perf_counter() - started)
+        took.append(time.process_time() - started)
         past = Past(found.memory)
     assert found.table is None
     assert min(took) < 0.1
