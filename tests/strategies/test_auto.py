@@ -383,7 +383,7 @@ def crowded(instances, tracked, rng):
 
 
 def test_a_hundred_instances_are_weighed_in_a_tenth_of_a_second():
-    """64 named keys each, uneven by chance only: nothing is to be done. Processor time, and the best of five: others use the machine too."""
+    """64 named keys each, uneven by chance only: nothing is to be done. Of processor time, the best of five."""
     table, report = crowded(100, 64, np.random.default_rng(1))
     report, items = with_rates(report, None, table)
     past, took = Past(), []
