@@ -148,3 +148,17 @@ def test_a_jump_in_a_fine_bucket_is_one():
     assert steady[-1] == pytest.approx(9350 / 4)
     assert grown[-1] > 2 * steady[-1]
     assert grown[:-1] == pytest.approx(steady[:-1], rel=0.15)
+
+
+@pytest.mark.parametrize("left", [0, 1, 30])
+def test_what_has_expired_makes_no_flood_of_results(left):
+    """6,000 tuples found 30 of the other side each, and of those `left` are still stored: in the next batch, when 30
+    are stored again, no more can be found than there are pairs."""
+    one = items((6000,), (0, 0))
+    usual = replace(
+        one, stored=np.array([[6000, 0, 0], [30, 0, 0]], float), results=np.array([[0.0] * 3, [180_000, 0, 0]])
+    )
+    rates = rates_after(None, usual)
+    rates = rates_after(rates, replace(usual, stored=np.array([[6000, 0, 0], [left, 0, 0]], float)))
+    rates = rates_after(rates, usual)
+    assert smoothed(usual, rates).results.sum() == pytest.approx(180_000)

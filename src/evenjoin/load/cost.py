@@ -7,8 +7,9 @@
 coefficients are fitted to what the tasks of the last batches took, results handed over included: non-negative least
 squares that are drawn (`RIDGE`) to the defaults times the machine's speed. The ridge is needed: while no key is divided
 every tuple is stored and probes at the same instance, so two columns are equal and nothing tells them apart. After a
-first fit, times that are three times off are cut to that, and the fit is made again; a pause of the machine is so no
-coefficient.
+first fit, times that are three times off are cut to that, and the fit is made again, `CUTS` times; so a pause of the
+machine does not become a coefficient. Times are never cut against the defaults: what they call an outlier may be the
+hot task itself.
 
 Guarantee: `time` asks `loads`, which asks `place`'s own shares, so it can be asked of any keyed table, and of two
 tables on the same items. Coefficients are never negative.
@@ -36,6 +37,8 @@ SEND = 2e-4
 """Milliseconds to send one copy of a tuple, in units of the defaults."""
 RIDGE = 0.1
 OUTLIER = 3.0
+CUTS = 3
+"""Once is not enough: the first fit follows a time that is a hundred times off, and so does what is cut against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,11 @@ def features(items: Items, table: RoutingTable) -> F64:
 
 def seen_in(report: LoadReport) -> Seen:
     """What the tasks of a batch did and took. Of instances whose tasks were not timed nothing is told."""
-    timed = [load for load in report.instances if load.elapsed_ms > 0]
-    taken = {load.instance: count for load, count in zip(report.instances, report.recent[-1], strict=True)}
+    taken = report.recent[-1] if report.recent else ()
     rows = [
-        (1.0, taken[load.instance] - sum(load.probes), sum(load.probes), sum(load.results), load.elapsed_ms)
-        for load in timed
+        (1.0, count - sum(load.probes), sum(load.probes), sum(load.results), load.elapsed_ms)
+        for load, count in zip(report.instances, taken, strict=True)
+        if load.elapsed_ms > 0
     ]
     every = np.array(rows, np.float64).reshape(-1, 5)
     return Seen(every[:, :4], every[:, 4])
@@ -111,17 +114,22 @@ def fit(batches: Sequence[Seen]) -> Cost:
     if not some:
         return NOTHING_SEEN
     columns, took = np.concatenate([b.features for b in some]), np.concatenate([b.took_ms for b in some])
+    cost = _fitted(columns, took)
+    for _ in range(CUTS):
+        expected = columns @ cost.each
+        cost = _fitted(columns, np.clip(took, expected / OUTLIER, expected * OUTLIER))
+    return cost
+
+
+def _fitted(columns: F64, took: F64) -> Cost:
+    """The coefficients that explain these times [tasks] of tasks with these features [tasks, 4]."""
     speed = float(took.sum() / (columns @ DEFAULTS).sum())
     base = columns * (DEFAULTS * speed)
     expected = base.sum(axis=1)
     weight = 1.0 / np.sqrt(expected * expected.mean())  # between absolute and relative: the heavy task must count
-    scaled, factors = base * weight[:, None], np.ones(len(DEFAULTS))
+    scaled = base * weight[:, None]
     matrix = scaled.T @ scaled + RIDGE * np.eye(len(DEFAULTS))
-    for cut in (None, OUTLIER):
-        if cut is not None:
-            first = base @ factors
-            took = np.clip(took, first / cut, first * cut)
-        factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, factors)
+    factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, np.ones(len(DEFAULTS)))
     return Cost(DEFAULTS * speed * factors, SEND * speed)
 
 

@@ -168,10 +168,12 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
 
 
 def _found(items: Items) -> F64:
-    """[n] m of each item in this batch: results of all sides over the pairs that were compared."""
-    pairs = (items.asking * items.stored).sum(axis=0)
-    out: F64 = items.results.sum(axis=0) / np.maximum(pairs, 1.0)
-    return out
+    """[n] m of each item in this batch: results of all sides over the pairs that were compared. What has expired since
+    was compared too, so the pairs may be too few, or none: then m is at most 1 for two sides, and not known for more,
+    where one tuple finds partial results of several sides."""
+    pairs, found = (items.asking * items.stored).sum(axis=0), items.results.sum(axis=0)
+    out: F64 = found / np.maximum(pairs, 1.0)
+    return np.minimum(out, 1.0) if len(items.stored) == 2 else np.where(pairs > 0, out, 0.0)
 
 
 def _lean(last: tuple[float, ...], items: Items, found: F64, weight: float) -> tuple[float, ...]:

@@ -399,12 +399,19 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     return HeavyKey(first.code, name, arrived, probed, stored, results)
 
 
+BLURRED_MS = 1.0
+"""When a task began and how long it took are read from two clocks, and rounded."""
+
+
 def at_once(tasks: Sequence[tuple[float, float]]) -> int:
-    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms)."""
-    spans = [(began, began + elapsed / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0]
+    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms). Two that
+    overlap by less than BLURRED_MS followed each other on a core."""
+    spans = [
+        (began, began + max(elapsed - BLURRED_MS, 0.0) / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0
+    ]
     ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     running = np.cumsum([change for _, change in ends])
-    return int(running.max(initial=0))
+    return int(running.max(initial=min(len(spans), 1)))
 
 
 def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
