@@ -1,0 +1,145 @@
+"""The live view of two lanes: what is being joined, and for each lane the last slice, the slices so far, and why the
+strategy did what it did.
+
+    Ride-hailing, a day with a festival      12:48-14:24   slice 9 of 15   hash is joining   0:31
+    hash                                     auto
+    batch    2,310 ms  ▁▁▁▂▁▁▁▇█             batch    1,240 ms  ▁▁▁▂▁▁▁▅▅
+    busiest  3.41 x    ▂▂▂▂▂▂▂▇█             busiest  1.08 x    ▂▂▂▂▂▂▂▇▁
+      0 ██▎ 31 ms                              0 ███████▋ 410 ms
+      ...                                      ...
+
+Both lanes share their scales, so bars and lines may be compared. Values in, renderables out; only the clock of `Scene`
+is not. Not here: what the values are (lanes.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from evenjoin.bench.ride_hailing import Day, cell_name
+from evenjoin.cli.draw import bar, spark_line
+from evenjoin.cli.lanes import Change, Lane
+from evenjoin.console import cell
+
+EVEN = 1.0
+TASK_BAR = 16
+CHANGES = 3
+"""How many of the last changes are shown."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """What is being done right now. `doing` is nothing once all is done."""
+
+    day: Day
+    instances: int
+    cores: int
+    doing: str = "writing the day"
+    number: int | None = None
+    started: float = field(default_factory=time.monotonic)
+    seconds: float | None = None
+
+    def begin(self, number: int, lane: Lane) -> None:
+        self.number, self.doing = number, f"{lane.strategy} is joining"
+
+    def end(self) -> None:
+        self.doing, self.seconds = "", time.monotonic() - self.started
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started if self.seconds is None else self.seconds
+
+
+def panes(scene: Scene, lanes: Sequence[Lane]) -> RenderableType:
+    """The whole view."""
+    sides = Table.grid(expand=True, padding=(0, 1))
+    for _ in lanes:
+        sides.add_column(ratio=1)
+    sides.add_row(*(pane(lane, lanes, scene) for lane in lanes))
+    return Group(headline(scene), *hot_line(lanes), sides, *(why(lane, scene.day) for lane in lanes if lane.slices))
+
+
+def headline(scene: Scene) -> Table:
+    """What is joined, how far the day is, and for how long we are at it."""
+    row = Table.grid(expand=True, padding=(0, 2))
+    row.add_column()
+    row.add_column(justify="right")
+    about = Text.assemble(("Ride-hailing, a day with a festival", "bold"))
+    if scene.number is not None:
+        about.append(f"  {hours(scene.day, scene.number)}  slice {scene.number + 1} of {scene.day.batches}")
+    clock = f"{int(scene.elapsed) // 60}:{int(scene.elapsed) % 60:02d}"
+    busy = Spinner("dots", Text(f"{scene.doing}  {clock}"), style="cyan") if scene.doing else Text(f"done  {clock}")
+    row.add_row(about, busy)
+    return row
+
+
+def hot_line(lanes: Sequence[Lane]) -> list[Text]:
+    """The cell with the most rows and pairs in the last slice that was joined, and its part of the rows."""
+    furthest = max(lanes, key=lambda lane: len(lane.slices))
+    if not furthest.slices or not furthest.slices[-1].report.heavy:
+        return []
+    report = furthest.slices[-1].report
+    key, rows = report.heavy[0], sum(side.rows for side in report.intake)
+    part = f"{sum(key.arrived) / max(rows, 1):.0%} of {rows:,} orders and tracks"
+    return [Text.assemble("hottest cell: ", (cell_name(int(key.name)), "bold"), f", {part}")]
+
+
+def pane(lane: Lane, lanes: Sequence[Lane], scene: Scene) -> Panel:
+    """One lane: the last slice in figures, all slices as lines, and a bar for each task."""
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True)
+    rows.add_column(justify="right", no_wrap=True)
+    rows.add_column(no_wrap=True)
+    last = lane.slices[-1] if lane.slices else None
+    counted = [one for each in lanes for one in each.warm]
+    slowest = max((one.took_ms for one in counted), default=0.0)
+    busiest = max((task for each in lanes for task in (each.slices[-1].tasks_ms if each.slices else ())), default=0.0)
+    took = [one.took_ms for one in lane.slices]
+    rows.add_row("batch", _ms(took[-1] if took else None), Text(spark_line(took, slowest), "cyan"))
+    uneven = [one.imbalance - EVEN for one in lane.slices]
+    rows.add_row("busiest / mean", f"{last.imbalance:.2f}" if last else "-", _uneven(uneven, scene.instances))
+    for instance in range(scene.instances):
+        task = last.tasks_ms[instance] if last else None
+        rows.add_row(f"  task {instance}", _ms(task), Text(bar(task or 0.0, busiest, TASK_BAR), "green"))
+    rows.add_row(
+        "all batches", _ms(sum(took) if took else None), f"{sum(one.results for one in lane.slices):,} results"
+    )
+    return Panel(rows, title=cell(lane.strategy), title_align="left", padding=(0, 1))
+
+
+def why(lane: Lane, day: Day) -> RenderableType:
+    """The last changes of a lane and its last verdict; nothing for a strategy that never changes its mind."""
+    lines = [line for change in lane.changes[-CHANGES:] for line in told(change, day)]
+    last = lane.slices[-1]
+    if last.verdict:
+        lines.append(Text.assemble((f"{hours(day, len(lane.slices) - 1)}  ", "dim"), cell(last.verdict)))
+    return Group(*lines)
+
+
+def told(change: Change, day: Day) -> list[Text]:
+    """A change: when, why, and what it moved."""
+    moved = f"moved {change.migration.tuples:,} tuples, {change.migration.pause_ms:,.0f} ms"
+    begins = hours(day, change.slice).partition("-")[0]
+    return [Text.assemble((f"{begins}  ", "bold yellow"), cell(change.why), (f"; {moved}", "yellow"))]
+
+
+def hours(day: Day, number: int) -> str:
+    """The hours of the day that a slice covers."""
+    minutes = [24 * 60 * at // day.batches for at in (number, number + 1)]
+    return "-".join(f"{minute // 60:02d}:{minute % 60:02d}" for minute in minutes)
+
+
+def _uneven(values: Sequence[float], instances: int) -> Text:
+    return Text(spark_line(values, max(instances - EVEN, EVEN)), "magenta")
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f} ms"
