@@ -13,6 +13,7 @@ view (side_by_side.py), and what is said at the end (epilogue.py).
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +30,12 @@ from evenjoin.bench.hilbert import cell_of
 from evenjoin.bench.ride_hailing import DISTRICTS, ORDER, Crowd, Day
 from evenjoin.bench.session import cores, open_session, quietly
 from evenjoin.bench.workloads import write_batches
-from evenjoin.cli.epilogue import tell
+from evenjoin.cli.epilogue import Told, tell
 from evenjoin.cli.lanes import Lane, in_turn
 from evenjoin.cli.side_by_side import Scene, panes
 from evenjoin.console import open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
+from evenjoin.runtime.spark.session import ARROW
 from evenjoin.strategies import resolve
 
 if TYPE_CHECKING:
@@ -41,16 +43,27 @@ if TYPE_CHECKING:
 
     from evenjoin.runtime.spark.query import JoinQuery
 
-SIDES = ("orders", "tracks")
-ON = (
-    "o.cell = t.cell AND t.ts BETWEEN o.ts - INTERVAL 30 MINUTES AND o.ts "
-    "AND abs(o.x_m - t.x_m) <= 10 AND abs(o.y_m - t.y_m) <= 10"
+SIDES = {
+    "orders": "id LONG, cell LONG, ts TIMESTAMP, fare_cents LONG, x_m LONG, y_m LONG",
+    "tracks": "taxi LONG, cell LONG, ts TIMESTAMP, speed_kmh LONG, x_m LONG, y_m LONG",
+}
+CLAUSES = (
+    "o.cell = t.cell",
+    "t.ts BETWEEN o.ts - INTERVAL 30 MINUTES AND o.ts",
+    "abs(o.x_m - t.x_m) <= 10 AND abs(o.y_m - t.y_m) <= 10",
 )
+ON = " AND ".join(CLAUSES)
 SELECT = ["o.id AS order_id", "t.taxi AS taxi", "o.cell AS cell", "o.ts AS ordered", "t.ts AS seen"]
 BESIDE = "hash"
 """The strategy that another one is shown beside."""
-POLLING = {"spark.driver.memory": "2g", "spark.sql.streaming.pollingDelay": "20ms"}
-"""How often an idle query looks for files: seldom enough to leave the other one alone."""
+SHORT_LIVED = f"{ARROW} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.driver.memory": "2g",
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+}
+"""An idle query looks for files seldom enough to leave the other one alone. A JVM that lives for a minute would spend
+much of it on compiling itself once more."""
 
 
 def festival(share: float = 0.5) -> Crowd:
@@ -71,7 +84,8 @@ class Plan:
     @property
     def lanes(self) -> tuple[Lane, Lane]:
         """A new lane for `hash`, and one for the strategy beside it. Its folder is named without the settings."""
-        return Lane(BESIDE, self.folder / BESIDE, SIDES), Lane(self.strategy, self.folder / bare(self.strategy), SIDES)
+        one, two = ((name, self.folder / bare(name)) for name in (BESIDE, self.strategy))
+        return Lane(*one, tuple(SIDES)), Lane(*two, tuple(SIDES))
 
 
 def bare(strategy: str) -> str:
@@ -88,7 +102,7 @@ def bare(strategy: str) -> str:
 @click.option(
     "--scale", default=1.0, type=click.FloatRange(0, 100, min_open=True), show_default=True, help="Size of the day."
 )
-@click.option("--batches", default=15, type=click.IntRange(1, 288), show_default=True, help="Micro-batches in the day.")
+@click.option("--batches", default=12, type=click.IntRange(1, 288), show_default=True, help="Micro-batches in the day.")
 @click.option("--seed", default=1, type=int, show_default=True, help="Another seed is another day.")
 def demo(out: Path | None, strategy: str, instances: int, scale: float, batches: int, seed: int) -> None:
     """Join a ride-hailing day with a festival on local Spark, by hash and by auto side by side."""
@@ -112,8 +126,8 @@ def festival_day(scale: float, batches: int, seed: int) -> Day:
 
 def run(plan: Plan, console: Console) -> None:
     """Write the day, join it in both lanes, and tell."""
-    scene, lanes = Scene(plan.day, plan.instances, cores()), plan.lanes
-    with Live(console=console, refresh_per_second=8, get_renderable=lambda: panes(scene, lanes)) as live:
+    scene, lanes, before = Scene(plan.day, plan.instances, cores()), plan.lanes, os.getloadavg()[0]
+    with Live(console=console, refresh_per_second=4, get_renderable=lambda: panes(scene, lanes)) as live:
         for number, side in enumerate(SIDES):
             write_batches(plan.folder / "day" / side, plan.day.side(number))
         scene.doing = "starting Spark"
@@ -124,7 +138,7 @@ def run(plan: Plan, console: Console) -> None:
                     lane.feed(plan.folder / "day", number)
                     live.refresh()
             scene.end()
-    tell(plan.day, lanes, three_lines(plan), console)
+    tell(Told(plan.day, lanes, three_lines(plan), scene.cores, before), console)
 
 
 @contextmanager
@@ -145,8 +159,7 @@ def start(plan: Plan, spark: SparkSession, lane: Lane) -> JoinQuery:
     """The join a user would write."""
     import evenjoin
 
-    schemas = [spark.read.parquet(str(plan.folder / "day" / side)).schema for side in SIDES]
-    orders, tracks = (evenjoin.parquet(spark, lane.path(side), of) for side, of in zip(SIDES, schemas, strict=True))
+    orders, tracks = (evenjoin.parquet(spark, lane.path(side), columns) for side, columns in SIDES.items())
     joined = evenjoin.join(
         {"o": orders, "t": tracks},
         on=ON,
@@ -163,7 +176,7 @@ def start(plan: Plan, spark: SparkSession, lane: Lane) -> JoinQuery:
 def three_lines(plan: Plan) -> str:
     """The program that does what the demo did. `auto` need not be named: it is the default."""
     strategy = "" if plan.strategy == "auto" else f', strategy="{plan.strategy}"'
-    condition = ON.replace(" AND ", '"\n       " AND ', 2)
+    condition = ' "\n       "AND '.join(CLAUSES)
     return (
         'joined = evenjoin.join({"o": orders, "t": tracks}, event_time="ts",\n'
         f'    on="{condition}",\n'
@@ -178,7 +191,7 @@ def session(log: Path) -> Iterator[SparkSession]:
     """A local Spark session whose own output goes to ``log``; a Java that is missing is explained."""
     try:
         with quietly(log):
-            spark = open_session(cores(), POLLING, "evenjoin-demo")
+            spark = open_session(cores(), SETTINGS, "evenjoin-demo")
     except ImportError:
         raise EvenJoinError("the demo needs PySpark: pip install 'evenjoin[spark]'") from None
     except Exception as error:

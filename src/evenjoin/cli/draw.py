@@ -59,8 +59,9 @@ def instances_table(totals: Sequence[InstanceTotal]) -> Table:
 
 
 def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], names: Sequence[str]) -> Table:
-    """The heaviest keys under the given names, with their share of all arrivals."""
-    table = plain_table(title, *aliases, "share", "results", "")
+    """The heaviest keys under the given names, with their share of all arrivals. `pairs` are those that fit by key and
+    time, also if a further predicate sorts them out."""
+    table = plain_table(title, *aliases, "share", "pairs", "")
     table.columns[-1].justify = "left"
     top = max((key.results for key in keys), default=0)
     for key, name in zip(keys, names, strict=True):

@@ -83,7 +83,7 @@ class InstanceTotal:
 @dataclass(frozen=True, slots=True)
 class KeyTotal:
     """One heavy key over the history. Counts are lower bounds: a batch reports only its heaviest keys. `share` is that
-    of the arrivals of all sides over the history."""
+    of the arrivals of all sides over the history; `results` also counts pairs that a further predicate sorted out."""
 
     name: str
     arrived: tuple[int, ...]

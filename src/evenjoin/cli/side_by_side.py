@@ -64,7 +64,7 @@ def panes(scene: Scene, lanes: Sequence[Lane]) -> RenderableType:
     for _ in lanes:
         sides.add_column(ratio=1)
     sides.add_row(*(pane(lane, lanes, scene) for lane in lanes))
-    return Group(headline(scene), *hot_line(lanes), sides, *(why(lane, scene.day) for lane in lanes if lane.slices))
+    return Group(headline(scene), *hot_line(lanes[0]), sides, *(why(lane, scene.day) for lane in lanes if lane.slices))
 
 
 def headline(scene: Scene) -> Table:
@@ -81,12 +81,12 @@ def headline(scene: Scene) -> Table:
     return row
 
 
-def hot_line(lanes: Sequence[Lane]) -> list[Text]:
-    """The cell with the most rows and pairs in the last slice that was joined, and its part of the rows."""
-    furthest = max(lanes, key=lambda lane: len(lane.slices))
-    if not furthest.slices or not furthest.slices[-1].report.heavy:
+def hot_line(usual: Lane) -> list[Text]:
+    """The cell with the most rows and pairs in the last slice, and its part of the rows. It is asked of a lane that
+    divides no key: there each row is counted once."""
+    if not usual.slices or not usual.slices[-1].report.heavy:
         return []
-    report = furthest.slices[-1].report
+    report = usual.slices[-1].report
     key, rows = report.heavy[0], sum(side.rows for side in report.intake)
     part = f"{sum(key.arrived) / max(rows, 1):.0%} of {rows:,} orders and tracks"
     return [Text.assemble("hottest cell: ", (cell_name(int(key.name)), "bold"), f", {part}")]
@@ -117,18 +117,18 @@ def pane(lane: Lane, lanes: Sequence[Lane], scene: Scene) -> Panel:
 
 def why(lane: Lane, day: Day) -> RenderableType:
     """The last changes of a lane and its last verdict; nothing for a strategy that never changes its mind."""
-    lines = [line for change in lane.changes[-CHANGES:] for line in told(change, day)]
+    lines = [told(change, day) for change in lane.changes[-CHANGES:]]
     last = lane.slices[-1]
     if last.verdict:
         lines.append(Text.assemble((f"{hours(day, len(lane.slices) - 1)}  ", "dim"), cell(last.verdict)))
     return Group(*lines)
 
 
-def told(change: Change, day: Day) -> list[Text]:
+def told(change: Change, day: Day) -> Text:
     """A change: when, why, and what it moved."""
     moved = f"moved {change.migration.tuples:,} tuples, {change.migration.pause_ms:,.0f} ms"
     begins = hours(day, change.slice).partition("-")[0]
-    return [Text.assemble((f"{begins}  ", "bold yellow"), cell(change.why), (f"; {moved}", "yellow"))]
+    return Text.assemble((f"{begins}  ", "bold yellow"), cell(change.why), (f"; {moved}", "yellow"))
 
 
 def hours(day: Day, number: int) -> str:
