@@ -113,6 +113,7 @@ def test_the_view_fits_a_hundred_columns_at_every_moment(lane: Lane) -> None:
     console.print(panes(scene, lanes))
     scene.end()
     console.print(panes(scene, lanes))
+    console.print(panes(scene, [replace(lane, slices=lane.slices * 72), lanes[0]]))  # as many batches as there may be
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
     assert "[red]x\\x1b[2J" in out.getvalue()

@@ -26,11 +26,15 @@ from rich.text import Text
 
 from evenjoin.bench.ride_hailing import Day, cell_name
 from evenjoin.cli.draw import bar, spark_line
-from evenjoin.cli.lanes import Change, Lane
+from evenjoin.cli.lanes import WARMING, Change, Lane
 from evenjoin.console import cell
 
 EVEN = 1.0
 TASK_BAR = 16
+TASKS = 8
+"""How many tasks are shown: the longest of the last slice."""
+LINE = 20
+"""How many of the last slices a line shows."""
 CHANGES = 3
 """How many of the last changes are shown."""
 
@@ -99,19 +103,18 @@ def pane(lane: Lane, lanes: Sequence[Lane], scene: Scene) -> Panel:
     rows.add_column(justify="right", no_wrap=True)
     rows.add_column(no_wrap=True)
     last = lane.slices[-1] if lane.slices else None
-    counted = [one for each in lanes for one in each.warm]
-    slowest = max((one.took_ms for one in counted), default=0.0)
-    busiest = max((task for each in lanes for task in (each.slices[-1].tasks_ms if each.slices else ())), default=0.0)
-    took = [one.took_ms for one in lane.slices]
-    rows.add_row("batch", _ms(took[-1] if took else None), Text(spark_line(took, slowest), "cyan"))
-    uneven = [one.imbalance - EVEN for one in lane.slices]
-    rows.add_row("busiest / mean", f"{last.imbalance:.2f}" if last else "-", _uneven(uneven, scene.instances))
-    for instance in range(scene.instances):
-        task = last.tasks_ms[instance] if last else None
-        rows.add_row(f"  task {instance}", _ms(task), Text(bar(task or 0.0, busiest, TASK_BAR), "green"))
-    rows.add_row(
-        "all batches", _ms(sum(took) if took else None), f"{sum(one.results for one in lane.slices):,} results"
-    )
+    slowest = max((one.took_ms for each in lanes for one in each.warm), default=0.0)
+    busiest = max((task for each in lanes for one in each.slices[-1:] for task in one.tasks_ms), default=0.0)
+    rows.add_row("batch", _ms(last.took_ms) if last else "-", _line([s.took_ms for s in lane.slices], slowest, "cyan"))
+    uneven, most = [one.imbalance - EVEN for one in lane.slices], max(scene.instances - EVEN, EVEN)
+    rows.add_row("busiest / mean", f"{last.imbalance:.2f}" if last else "-", _line(uneven, most, "magenta"))
+    tasks = last.tasks_ms if last else [0.0] * scene.instances
+    for instance in sorted(sorted(range(len(tasks)), key=lambda task: -tasks[task])[:TASKS]):
+        shown = bar(tasks[instance], busiest, TASK_BAR)
+        rows.add_row(f"  task {instance}", _ms(tasks[instance]) if last else "-", Text(shown, "green"))
+    spent = sum(one.took_ms for one in lane.slices[WARMING:])
+    results = sum(one.results for one in lane.slices)
+    rows.add_row("since it is warm", _ms(spent) if spent else "-", f"{results:,} results" if results else "")
     return Panel(rows, title=cell(lane.strategy), title_align="left", padding=(0, 1))
 
 
@@ -137,9 +140,12 @@ def hours(day: Day, number: int) -> str:
     return "-".join(f"{minute // 60:02d}:{minute % 60:02d}" for minute in minutes)
 
 
-def _uneven(values: Sequence[float], instances: int) -> Text:
-    return Text(spark_line(values, max(instances - EVEN, EVEN)), "magenta")
+def _line(values: Sequence[float], top: float, style: str) -> Text:
+    """The last values as a line; those of slices that warm up are dim."""
+    cold = max(0, WARMING - max(0, len(values) - LINE))
+    drawn = spark_line(values[-LINE:], top)
+    return Text.assemble((drawn[:cold], "dim"), (drawn[cold:], style))
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f} ms"
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms"
