@@ -103,11 +103,11 @@ def test_a_change_is_told_with_the_verdict_that_called_for_it(lane: Lane) -> Non
     assert changes(even, day)[0].plain == "nothing: even"
 
 
-def test_the_view_fits_a_hundred_columns_at_every_moment(lane: Lane) -> None:
+def test_the_view_fits_eighty_columns_at_every_moment(lane: Lane) -> None:
     """Before the first slice, amid, and at the end; a strategy's text is text, whatever is in it."""
     scene, lanes = Scene(Day(batches=4), 4, 2), [lane, replace(lane, strategy="[red]x\x1b[2J", slices=[])]
     out = io.StringIO()
-    console = Console(file=out, width=100, emoji=False)
+    console = Console(file=out, width=80, emoji=False)
     console.print(panes(scene, [replace(one, slices=[]) for one in lanes]))
     scene.begin(3, lane)
     console.print(panes(scene, lanes))
@@ -115,7 +115,8 @@ def test_the_view_fits_a_hundred_columns_at_every_moment(lane: Lane) -> None:
     console.print(panes(scene, lanes))
     console.print(panes(scene, [replace(lane, slices=lane.slices * 72), lanes[0]]))  # as many batches as there may be
     lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
     assert "[red]x\\x1b[2J" in out.getvalue()
     assert "hottest cell: c7 " in out.getvalue()
     assert [hours(scene.day, n) for n in (0, 3)] == ["00:00-06:00", "18:00-24:00"]

@@ -13,6 +13,7 @@ from evenjoin.load.items import items_of
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
 @pytest.mark.parametrize("condition", ["l.k = r.k", "l.k = r.k AND (l.v + r.v) % 100 = 0"])
 def test_what_is_seen_is_counted_as_what_is_forecast(condition: str) -> None:
     """Pairs that a predicate sorts out are work as well. If the fit counted results and the forecast pairs, a task that

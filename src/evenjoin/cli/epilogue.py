@@ -64,7 +64,7 @@ def tell(all_: Told, console: Console) -> None:
             console.print(f"  {markup(lane.path(name))}", soft_wrap=True, highlight=False)
     console.print("\n[bold]What to type next[/]")
     for command in (
-        f"inspect {markup(other.path('checkpoint'))} --migrations --show-keys",
+        f"inspect {markup(other.path('checkpoint'))} --migrations",
         f"compare zipf1.0 --strategies {usual.strategy},{markup(other.strategy)}",
     ):
         console.print(f"  evenjoin {command}", soft_wrap=True, highlight=False)

@@ -1,15 +1,15 @@
 """The live view of two lanes: what is being joined, and for each lane the last slice, the slices so far, and why the
 strategy did what it did.
 
-    Ride-hailing, a day with a festival      12:48-14:24   slice 9 of 15   hash is joining   0:31
-    hash                                     auto
-    batch    2,310 ms  ▁▁▁▂▁▁▁▇█             batch    1,240 ms  ▁▁▁▂▁▁▁▅▅
-    busiest  3.41 x    ▂▂▂▂▂▂▂▇█             busiest  1.08 x    ▂▂▂▂▂▂▂▇▁
-      0 ██▎ 31 ms                              0 ███████▋ 410 ms
-      ...                                      ...
+    Ride-hailing, a day with a festival  14:00-16:00  slice 8 of 12        hash is joining  0:31
+    hash                                       auto
+    batch         2,310 ms ▁▁▁▂▁▁▃█            batch         1,240 ms ▁▁▁▂▁▁▃▅
+    busiest/mean      3.41 ▂▂▂▂▂▂▆█            busiest/mean      1.08 ▂▂▂▂▂▂▆▁
+      task 0         31 ms ▎                     task 0        410 ms ██▋
+      ...                                        ...
 
-Both lanes share their scales, so bars and lines may be compared. Values in, renderables out; only the clock of `Scene`
-is not. Not here: what the values are (lanes.py).
+Both lanes share their scales, so bars and lines may be compared; slices that warm up do not set them, and are dim.
+Values in, renderables out; only the clock of `Scene` is not. Not here: what the values are (lanes.py).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from evenjoin.cli.lanes import WARMING, Change, Lane
 from evenjoin.console import cell
 
 EVEN = 1.0
-TASK_BAR = 16
+TASK_BAR = 12
 TASKS = 8
 """How many tasks are shown: the longest of the last slice."""
-LINE = 20
+LINE = 12
 """How many of the last slices a line shows."""
 CHANGES = 3
 """How many of the last changes are shown."""
@@ -107,14 +107,13 @@ def pane(lane: Lane, lanes: Sequence[Lane], scene: Scene) -> Panel:
     busiest = max((task for each in lanes for one in each.slices[-1:] for task in one.tasks_ms), default=0.0)
     rows.add_row("batch", _ms(last.took_ms) if last else "-", _line([s.took_ms for s in lane.slices], slowest, "cyan"))
     uneven, most = [one.imbalance - EVEN for one in lane.slices], max(scene.instances - EVEN, EVEN)
-    rows.add_row("busiest / mean", f"{last.imbalance:.2f}" if last else "-", _line(uneven, most, "magenta"))
+    rows.add_row("busiest/mean", f"{last.imbalance:.2f}" if last else "-", _line(uneven, most, "magenta"))
     tasks = last.tasks_ms if last else [0.0] * scene.instances
     for instance in sorted(sorted(range(len(tasks)), key=lambda task: -tasks[task])[:TASKS]):
         shown = bar(tasks[instance], busiest, TASK_BAR)
         rows.add_row(f"  task {instance}", _ms(tasks[instance]) if last else "-", Text(shown, "green"))
-    spent = sum(one.took_ms for one in lane.slices[WARMING:])
-    results = sum(one.results for one in lane.slices)
-    rows.add_row("since it is warm", _ms(spent) if spent else "-", f"{results:,} results" if results else "")
+    rows.add_row("all warm", _ms(sum(one.took_ms for one in lane.slices[WARMING:])))
+    rows.add_row("results", f"{sum(one.results for one in lane.slices):,}")
     return Panel(rows, title=cell(lane.strategy), title_align="left", padding=(0, 1))
 
 
