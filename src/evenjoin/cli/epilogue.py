@@ -5,6 +5,7 @@ All of it follows from the lanes' own commits and output. The verdict says who w
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,8 +65,8 @@ def tell(all_: Told, console: Console) -> None:
             console.print(f"  {markup(lane.path(name))}", soft_wrap=True, highlight=False)
     console.print("\n[bold]What to type next[/]")
     for command in (
-        f"inspect {markup(other.path('checkpoint'))} --migrations",
-        f"compare zipf1.0 --strategies {usual.strategy},{markup(other.strategy)}",
+        f"inspect {markup(shlex.quote(other.path('checkpoint')))} --migrations",
+        f"compare zipf1.0 --strategies {markup(shlex.quote(f'{usual.strategy},{other.strategy}'))}",
     ):
         console.print(f"  evenjoin {command}", soft_wrap=True, highlight=False)
     console.print("\n[bold]The same in three lines[/], with your own streaming DataFrames orders and tracks")
