@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import evenjoin
 from evenjoin.load.cost import DEFAULTS, NOTHING_SEEN, Seen, copies, features, fit, makespan, seen_in
 from evenjoin.load.items import items_of
-from evenjoin.load.report import InstanceLoad, LoadReport, at_once
+from evenjoin.load.report import InstanceLoad, at_once
 from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTable
 from strategies.counted import counted
 from thorough import examples
@@ -148,21 +151,15 @@ def test_features_are_what_each_task_takes_in_asks_and_finds():
     np.testing.assert_allclose(found, [[1, 0, 0, 0], [1, 0, 0, 0], [1, 80, 80, 40], [1, 80, 80, 40]])
 
 
-def report_of(*loads, recent):
-    return LoadReport(0, tuple(loads), (), (), (), recent=recent)
-
-
-def test_what_was_seen_are_the_timed_tasks_of_this_batch():
-    """A task without a time tells nothing; what earlier batches took in is not this one's."""
-    one = InstanceLoad(0, (5, 5), (30, 10), (2, 3), 0, 1.0, elapsed_ms=40.0)
-    two = InstanceLoad(1, (5, 5), (3, 1), (0, 0), 0, 1.0)
-    seen = seen_in(report_of(one, two, recent=((9, 9), (100, 8))))
-    assert (seen.features.tolist(), seen.took_ms.tolist()) == ([[1, 60, 40, 5]], [40.0])
-
-
-def test_nothing_is_seen_in_a_report_without_instances():
-    seen = seen_in(report_of(recent=()))
-    assert (seen.features.shape, seen.took_ms.shape) == ((0, 4), (0,))
+def test_a_task_without_a_time_tells_nothing():
+    """A replayed receipt of another version, or one that was never timed."""
+    table = table_with(Biclique(((2,), (2,))))
+    report = counted(table, {7: (10, 30, 0, 0, 0, 0)})
+    items = items_of(report, table)
+    loads = tuple(InstanceLoad(i, (0, 0), (0, 0), (0, 0), 0, 1.0, elapsed_ms=40.0 * (i == 2)) for i in range(4))
+    seen = seen_in(replace(report, instances=loads), items, table)
+    assert (seen.features.shape, seen.took_ms.tolist()) == ((1, 4), [40.0])
+    assert seen.features[0].tolist() == [1, 40, 40, 0]
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -180,3 +177,27 @@ def test_tasks_that_follow_each_other_on_a_core_are_not_at_once(tasks, cores, st
 def test_tasks_that_overlap_are_at_once():
     assert at_once([(100.0, 500.0), (100.1, 500.0), (100.2, 100.0), (100.7, 10.0)]) == 3
     assert at_once([(0.0, 0.0), (0.0, 5.0)]) == 0, "a task that did not say when it began is not counted"
+
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
+@pytest.mark.parametrize("condition", ["l.k = r.k", "l.k = r.k AND (l.v + r.v) % 100 = 0"])
+def test_what_is_seen_is_counted_as_what_is_forecast(condition: str) -> None:
+    """Pairs that a predicate sorts out are work as well. If the fit counted results and the forecast pairs, a task that
+    took a second would be forecast to take minutes."""
+    rng = np.random.default_rng(3)
+    keys = np.where(rng.random((2, 2_000)) < 0.3, 7, rng.integers(0, 500, (2, 2_000)))
+    rows = [pa.table([k, rng.integers(0, 1_000, 2_000)], schema=SCHEMA) for k in keys]
+    with evenjoin.local({"l": SCHEMA, "r": SCHEMA}, condition, strategy="auto", instances=4) as join:
+        table = join.table()
+        join.process({"l": rows[0], "r": rows[1]})
+        report = join.load()
+    assert report is not None
+    seen = seen_in(report, items_of(report, table), table)
+    np.testing.assert_allclose(seen.features, features(items_of(report, table), table))
+    pairs = np.bincount(keys[0], minlength=500) @ np.bincount(keys[1], minlength=500)
+    assert seen.features[:, 3].sum() == pytest.approx(pairs)
+    assert seen.features[:, 2].sum() == 4_000
+    assert seen.took_ms.tolist() == [load.elapsed_ms for load in report.instances]

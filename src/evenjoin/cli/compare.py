@@ -25,7 +25,7 @@ from evenjoin.bench.compare import NATIVE, Plan, Watch, check_runs, suiting
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
-from evenjoin.cli.demo import progress
+from evenjoin.cli.draw import progress
 from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.placement.table import Layout

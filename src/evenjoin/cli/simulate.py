@@ -23,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from evenjoin.cli.demo import progress
+from evenjoin.cli.draw import progress
 from evenjoin.console import cell, markup, open_console, visible
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout

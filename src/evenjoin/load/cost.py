@@ -3,13 +3,13 @@
     task(i)      = c0 + c1 * stored(i) + c2 * probing(i) + c3 * results(i)             milliseconds, per instance
     time(table)  = makespan of the tasks, longest first, on the cores  +  send * copies / cores
 
-`stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` what they find. The
-coefficients are fitted to what the tasks of the last batches took, results handed over included: non-negative least
-squares that are drawn (`RIDGE`) to the defaults times the machine's speed. The ridge is needed: while no key is divided
-every tuple is stored and probes at the same instance, so two columns are equal and nothing tells them apart. After a
-first fit, times that are three times off are cut to that, and the fit is made again, `CUTS` times; so a pause of the
-machine does not become a coefficient. Times are never cut against the defaults: what they call an outlier may be the
-hot task itself.
+`stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` the pairs that they
+make by key and time, also those that a further predicate sorts out. The coefficients are fitted to what the tasks of
+the last batches took, results handed over included: non-negative least squares that are drawn (`RIDGE`) to the defaults
+times the machine's speed. The ridge is needed: while no key is divided every tuple is stored and probes at the same
+instance, so two columns are equal and nothing tells them apart. After a first fit, times that are three times off are
+cut to that, and the fit is made again, `CUTS` times; so a pause of the machine does not become a coefficient. Times are
+never cut against the defaults: what they call an outlier may be the hot task itself.
 
 Guarantee: `time` asks `loads`, which asks `place`'s own shares, so it can be asked of any keyed table, and of two
 tables on the same items. Coefficients are never negative.
@@ -76,16 +76,14 @@ def features(items: Items, table: RoutingTable) -> F64:
     return np.column_stack([np.ones(table.instances), *columns])
 
 
-def seen_in(report: LoadReport) -> Seen:
-    """What the tasks of a batch did and took. Of instances whose tasks were not timed nothing is told."""
-    taken = report.recent[-1] if report.recent else ()
-    rows = [
-        (1.0, count - sum(load.probes), sum(load.probes), sum(load.results), load.elapsed_ms)
-        for load, count in zip(report.instances, taken, strict=True)
-        if load.elapsed_ms > 0
-    ]
-    every = np.array(rows, np.float64).reshape(-1, 5)
-    return Seen(every[:, :4], every[:, 4])
+def seen_in(report: LoadReport, items: Items, table: RoutingTable) -> Seen:
+    """What the tasks of a batch did and took, given the batch's own items and the table that it ran under. Of instances
+    whose tasks were not timed nothing is told.
+
+    What they did is asked of the items, and not of the instances' own counts: an instance counts results, an item every
+    pair that was looked at, and a forecast must be of what the fit was made to."""
+    timed = [load.instance for load in report.instances if load.elapsed_ms > 0]
+    return Seen(features(items, table)[timed], np.array([report.instances[i].elapsed_ms for i in timed], np.float64))
 
 
 def copies(items: Items, table: RoutingTable) -> float:
