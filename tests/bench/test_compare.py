@@ -37,6 +37,7 @@ from evenjoin.bench.compare_report import (
     as_document,
     cells,
     main_table,
+    measure_rows,
     order_of_tasks,
     page,
     save,
@@ -47,6 +48,9 @@ from evenjoin.bench.jobs import Job, JobError, JobGivenUp, JobTimeout, JoinOptio
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
 from evenjoin.events import Migration
+from evenjoin.strategies import resolve
+from evenjoin.strategies.elastic import elastic
+from evenjoin.strategies.square import Square
 
 MOVED = Migration(
     2, "fastjoin on 2", "fastjoin on 2", 1234, 56789, 40.0, "imbalance", imbalance_before=9.5, imbalance_forecast=2.0,
@@ -259,9 +263,41 @@ def test_a_strategy_is_left_out_where_it_cannot_run() -> None:
     """On a band the papers' line-ups run, A-DSP's and D-JB's; FastJoin's load model does not hold there."""
     names = ["adsp", "square", "dynamic", "random", "contrand(groups=6)", "readj", "djb"]
     for name in ("ratio", "social", "stock", "B_NCI"):
-        assert suiting([*names, "fastjoin", "lsstream"], workload(name, Size(10, 2))) == names
+        assert suiting([*names, "fastjoin", "lsstream"], workload(name, Size(10, 2)), 8) == names
     keyed = replace(workload("G11", Size(10, 2)), capacity=30)
-    assert suiting(["adsp", "contrand(groups=6)", "fastjoin"], keyed) == ["adsp", "contrand(groups=6)", "fastjoin"]
+    assert suiting(["adsp", "contrand(groups=6)", "fastjoin"], keyed, 8) == ["adsp", "contrand(groups=6)", "fastjoin"]
+
+
+def test_a_line_up_has_those_that_can_run_the_join() -> None:
+    """A band runs on ordered buckets too. Without a key that all sides share hash cannot run. A fixed
+    number of instances must be a power of two for Dynamic, and at least ContRand's groups; layout split gives each side
+    half of them."""
+    names = ("adsp", "dynamic", "hash", "contrand(groups=6)")
+    band, keyed = workload("ratio", Size(10, 2)), replace(workload("G11", Size(10, 2)), capacity=30)
+    assert suiting(names, band, 8) == [*names]
+    assert suiting(names, keyed, 8) == [*names]
+    assert suiting(names, replace(keyed, capacity=None), 6) == ["adsp", "hash", "contrand(groups=6)"]
+    assert suiting(names, replace(keyed, capacity=None), 8, "split") == ["adsp", "dynamic", "hash"]
+    assert suiting(("hash", "hypercube"), workload("triangle", Size(10, 2)), 8) == ["hypercube"]
+
+
+@pytest.mark.parametrize(("name", "groups"), [("G22", 2), ("ride-hailing", 2), ("city", 2), ("E_Q5", 6), ("Q5", 6)])
+def test_contrand_is_in_the_usual_line_up_on_equal_keys(name: str, groups: int) -> None:
+    """As BiStream-ContRand is in FastJoin's and LS-Stream's experiments, and Bi6 in A-DSP's."""
+    found = workload(name, Size(10, 2))
+    assert f"contrand(groups={groups})" in suiting(found.compared.split(","), found, 8)
+
+
+def test_ideal_is_square_without_the_limit_of_tasks_that_others_have(tmp_path: Path) -> None:
+    """A-DSP, Fig. 14: eq. 9 for |R| = |S| = 10,000 and tasks filled up to 65 tuples asks for 308 x 308 tasks."""
+    found = replace(workload("ratio", Size(10, 2)), capacity=100)
+    scaling = options_of(Plan(found, ("square", "ideal"), 8, tmp_path), "ideal").scaling
+    assert scaling is not None
+    square, ideal = (elastic(resolve(name), scaling) for name in ("square", "ideal"))
+    assert isinstance(square, Square)
+    assert isinstance(ideal, Square)
+    assert square.scheme(10_000, 10_000).tasks <= module.MOST
+    assert ideal.scheme(10_000, 10_000).tasks == 308 * 308
 
 
 def joined(folder: Path, strategy: str, **settings: Any) -> None:
@@ -297,6 +333,20 @@ def test_a_trace_is_what_the_commits_hold(tmp_path: Path) -> None:
     assert sum(fast.work_by_instance) == sum(hashed.work_by_instance) > 0
     assert sum(fast.stored_by_instance) == sum(hashed.stored_by_instance)
     assert "rebalance" in fast.verdicts
+
+
+def test_strategies_of_a_capacity_are_not_asked_of_others(tmp_path: Path) -> None:
+    """How full tasks are of a V that the run did not have says nothing: the table has a dash there."""
+    joined(tmp_path / "adsp", "adsp")
+    joined(tmp_path / "contrand", "contrand(groups=2)", track=128)
+    names = ("adsp", "contrand(groups=2)")
+    own, other = (read_trace(tmp_path / name[:8].rstrip("("), name, names) for name in names)
+    assert np.isfinite(own.measures["adsp"]).all()
+    assert np.isnan(other.measures["adsp"]).all()
+    runs = (Run("adsp", outcome(), 1.0, own), Run("contrand(groups=2)", outcome(), None, other))
+    rows = measure_rows(replace(comparison(), runs=runs), "{}", "{}", str)
+    assert rows[1] == ["contrand(groups=2)", "-"]
+    assert rows[0][1].endswith("100%")
 
 
 def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenjoin.bench.hilbert import cell_of, xy_of
-from evenjoin.bench.ride_hailing import CELLS, DAY_US, DISTRICTS, ORDER, Day, cell_name
+from evenjoin.bench.ride_hailing import CELL_M, CELLS, DAY_US, DISTRICTS, ORDER, Crowd, Day, cell_name
 from evenjoin.bench.workloads import (
     EPOCH_US,
     SIDES,
@@ -136,3 +137,34 @@ def test_a_cell_is_named_after_its_district() -> None:
     east = int(cell_of(np.array([x + 1]), np.array([y]), ORDER)[0])
     assert cell_name(here) == f"c{here} Airport"
     assert cell_name(east) == f"c{east} Airport 1E"
+
+
+def test_a_crowd_fills_one_cell_for_some_hours_and_changes_nothing_else(day: Day) -> None:
+    """Inside its hours the cell has the crowd's share and what it would have anyway; every other row stays the same."""
+    crowd = Crowd(cell=53, start=18.5, end=20.0, share=0.4)
+    crowded = replace(day, crowd=crowd)
+    for make in ("batch_orders", "batch_tracks"):
+        for batch in (17, 18, 19, 20):
+            plain, full = getattr(day, make)(batch), getattr(crowded, make)(batch)
+            assert plain.drop_columns("cell").equals(full.drop_columns("cell"))
+            before, after = plain["cell"].to_numpy(), full["cell"].to_numpy()
+            hour = (plain["ts"].cast("int64").to_numpy() - EPOCH_US) / 3_600e6
+            during = (hour >= 18.5) & (hour < 20.0)
+            assert (before == after)[~during].all()
+            assert (after[before != after] == 53).all()
+            if during.any():
+                own = (before[during] == 53).mean()
+                assert (after[during] == 53).mean() == pytest.approx(0.4 + 0.6 * own, abs=0.03)
+
+
+def test_places_in_metres_lie_in_their_cell(day: Day) -> None:
+    """They come as further columns, are all over the cell, and leave the day as it is."""
+    placed = replace(day, places="metres")
+    for make in ("batch_orders", "batch_tracks"):
+        rows = getattr(placed, make)(18)
+        assert rows.drop_columns(["x_m", "y_m"]).equals(getattr(day, make)(18))
+        x, y = (rows[name].to_numpy() for name in ("x_m", "y_m"))
+        assert np.array_equal(cell_of(x // CELL_M, y // CELL_M, ORDER), rows["cell"].to_numpy())
+        for inside in (x % CELL_M, y % CELL_M):
+            assert np.histogram(inside, 10, (0, CELL_M))[0].min() > 0.08 * len(x)
+        assert abs(np.corrcoef(x % CELL_M, y % CELL_M)[0, 1]) < 0.05

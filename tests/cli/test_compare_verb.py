@@ -16,6 +16,9 @@ from evenjoin.cli import compare as verb
 from evenjoin.cli.app import evenjoin as command
 from evenjoin.runtime.settings import Guards
 
+SIZED = ("adsp", "square", "dynamic", "random", "contrand(groups=6)", "readj")
+"""What is compared where tasks have a capacity: all of them run bands too."""
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
@@ -28,6 +31,10 @@ from evenjoin.runtime.settings import Guards
         (["G22", "--strategies", "contrand(groups=9)"], "groups"),
         (["G22", "--instances", "1"], "1"),
         (["ratio", "--fixed", "--instances", "6", "--strategies", "dynamic"], "use instances=4 or 8"),
+        (["ratio", "--strategies", "adsp,fastjoin"], "a key takes its probes along"),
+        (["ratio", "--fixed", "--strategies", "lsstream"], "queues for several partitions"),
+        (["triangle", "--strategies", "hash"], "hash brings only equal keys together"),
+        (["common-key", "--layout", "split", "--strategies", "hash"], "come to one instance"),
         (["G22", "--batches", "0"], "0"),
         (["G22", "--rows", "0"], "0"),
         ([], "WORKLOAD"),
@@ -84,12 +91,12 @@ def test_options_reach_the_plan_and_counts_that_differ_are_exit_code_1(
         "--spark-native",
     ]
     arguments += ["--instances", "4", "--batches", "9", "--rows", "50", "--drift-every", "3", "--seed", "5"]
-    arguments += ["--cooldown", "3", "--budget", "500", "--layout", "split"]
+    arguments += ["--cooldown", "3", "--min-gain", "0.2", "--min-work", "7", "--budget", "500", "--layout", "split"]
     result = CliRunner().invoke(command, [*arguments, "--repeat", "2", "--out", str(tmp_path)])
     assert result.exit_code == code, result.output
     assert seen[0].systems == ("hash", "fastjoin(theta=1.8,selector=safit)", module.NATIVE)
     assert (seen[0].instances, seen[0].repeat, seen[0].workload.batches) == (4, 2, 9)
-    assert (seen[0].guards, seen[0].layout) == (Guards(cooldown=3, budget=500), "split")
+    assert (seen[0].guards, seen[0].layout) == (Guards(3, 0.2, 7, 500), "split")
     streams = seen[0].workload.streams
     assert streams.drift.every == 3  # type: ignore[union-attr]
     assert (streams.rows_per_batch, streams.seed) == (50, 5)  # type: ignore[union-attr]
@@ -104,8 +111,28 @@ def test_fixed_sizes_are_for_workloads_with_a_capacity_too(monkeypatch: pytest.M
     CliRunner().invoke(
         command, ["compare", "ratio", "--fixed", "--rows", "20", "--batches", "2", "--out", str(tmp_path)]
     )
-    assert (seen[0].systems, seen[0].instances) == (("adsp", "square", "dynamic"), 8)
+    assert (seen[0].systems, seen[0].instances) == (SIZED, 8)
     assert (seen[0].workload.capacity, seen[0].guards) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "systems"),
+    [
+        (["G22"], ("hash", "contrand(groups=2)", "fastjoin", "djb", "lsstream")),
+        (["E_Q5"], SIZED),
+        (["E_Q5", "--fixed", "--instances", "6"], tuple(name for name in SIZED if name != "dynamic")),
+        (["B_NCI"], SIZED),
+    ],
+    ids=" ".join,
+)
+def test_the_usual_strategies_are_those_that_can_run_the_join(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], systems: tuple[str, ...]
+) -> None:
+    """Nobody named others; a strategy that cannot run on so many instances is left out and refuses nothing."""
+    seen: list[Plan] = []
+    monkeypatch.setattr(verb, "run", lambda plan, watch: seen.append(plan) or (_ for _ in ()).throw(KeyError))
+    CliRunner().invoke(command, ["compare", *arguments, "--rows", "100", "--batches", "2", "--out", str(tmp_path)])
+    assert seen[0].systems == systems
 
 
 @pytest.mark.slow

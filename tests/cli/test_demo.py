@@ -1,7 +1,8 @@
-"""``evenjoin demo`` runs, tells what it found, and the lines it prints do the same."""
+"""``evenjoin demo`` runs both strategies, tells what it found, and the lines it prints do the same."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -12,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 import evenjoin
-from evenjoin.bench.ride_hailing import ORDERS_SCHEMA, TRACKS_SCHEMA, Day
 from evenjoin.cli.app import evenjoin as command
-from evenjoin.cli.demo import ON, SELECT, Plan, three_lines
-from evenjoin.cli.draw import bar, imbalance, size
+from evenjoin.cli.demo import ON, SELECT, Plan, festival_day, three_lines
+from evenjoin.cli.draw import bar, imbalance, size, spark_line
+from evenjoin.cli.history import read_history
 
 
 def test_version_and_help() -> None:
@@ -27,21 +28,29 @@ def test_version_and_help() -> None:
 
 
 def test_a_folder_in_use_and_an_unknown_strategy_are_usage_errors(tmp_path: Path) -> None:
-    """Nothing is overwritten, nothing is started."""
+    """Nothing is overwritten, nothing is started. `hash` is there anyway, with settings or without."""
     (tmp_path / "mine.txt").write_text("keep me")
     result = CliRunner().invoke(command, ["demo", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "not empty" in result.output
-    result = CliRunner().invoke(command, ["demo", "--strategy", "best"])
-    assert result.exit_code == 2
-    assert "known:" in result.output
+    for strategy, why in (("best", "known:"), ("hash", "beside it"), ("hash()", "beside it")):
+        result = CliRunner().invoke(command, ["demo", "--strategy", strategy])
+        assert result.exit_code == 2
+        assert why in result.output
 
 
-def test_the_three_lines_name_the_real_arguments() -> None:
-    """What the demo prints is Python, and three statements."""
-    code = three_lines(Plan(Day(), Path("x"), "hash", 4))
-    assert len(compile(code, "demo", "exec", flags=0x400).body) == 3  # type: ignore[attr-defined]  # 0x400: parse only
+@pytest.mark.parametrize("strategy", ["auto", "djb(load='stored')"])
+def test_the_three_lines_name_the_real_arguments(strategy: str) -> None:
+    """What the demo prints is Python, three statements, and the demo's own join. The default is not named."""
+    code = three_lines(Plan(festival_day(1, 12, 1), Path("x"), strategy, 4))
+    body = ast.parse(code).body
+    assert len(body) == 3
     assert max(map(len, code.splitlines())) <= 80
+    assert isinstance(body[0], ast.Assign)
+    assert isinstance(body[0].value, ast.Call)
+    given = {word.arg: ast.literal_eval(word.value) for word in body[0].value.keywords}
+    named = {} if strategy == "auto" else {"strategy": strategy}
+    assert given == {"event_time": "ts", "on": ON, "watermark": "30 seconds", "instances": 4, **named}
 
 
 def test_bars_and_sizes() -> None:
@@ -50,16 +59,19 @@ def test_bars_and_sizes() -> None:
     assert bar(20, 10, 8) == "█" * 8
     assert bar(0.001, 10, 8) == "▏"
     assert bar(0, 10) == bar(5, 0) == ""
+    assert spark_line([0, 1, 4, 8, 9], 8) == "▁▂▅██"
+    assert spark_line([1, 2], 0) == "▁▁"
     assert [size(n) for n in (0, 999, 1_500, 2_000_000, 3e12)] == ["0 B", "999 B", "1.5 kB", "2.0 MB", "3.0 TB"]
     assert imbalance([4.0, 0.0]) == 2.0
     assert imbalance([]) == 1.0
 
 
 @pytest.mark.spark
-def test_the_demo_runs_and_finds_what_the_embedded_engine_finds(tmp_path: Path) -> None:
-    """A small day through the command: exit code 0, only our own output, as many results as the local runtime."""
+def test_the_demo_runs_and_both_lanes_find_what_the_embedded_engine_finds(tmp_path: Path) -> None:
+    """A small day through the command: exit code 0, only our own output, as many results as the local runtime, in the
+    files of either lane."""
     folder = tmp_path / "day"
-    arguments = ["demo", "--out", str(folder), "--scale", "0.02", "--batches", "3", "--instances", "2"]
+    arguments = ["demo", "--out", str(folder), "--scale", "0.05", "--batches", "4", "--instances", "2"]
     done = subprocess.run(
         [sys.executable, "-c", "from evenjoin.cli import main; main()", *arguments],
         capture_output=True,
@@ -68,13 +80,20 @@ def test_the_demo_runs_and_finds_what_the_embedded_engine_finds(tmp_path: Path) 
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    day = Day(orders=3_200, tracks=9_600, batches=3)
-    schemas = {"o": ORDERS_SCHEMA, "t": TRACKS_SCHEMA}
+    day = festival_day(0.05, 4, 1)
+    schemas = {"o": day.batch_orders(0).schema, "t": day.batch_tracks(0).schema}
     join = evenjoin.local(schemas, ON, event_time="ts", watermark="30 seconds", select=SELECT, instances=2)
-    expected = sum(join.process({"o": day.batch_orders(b), "t": day.batch_tracks(b)}).num_rows for b in range(3))
-    told = re.search(r"gave ([\d,]+) results", re.sub(r"\s+", " ", done.stdout))
+    expected = sum(join.process({"o": day.batch_orders(b), "t": day.batch_tracks(b)}).num_rows for b in range(4))
+    words = re.sub(r"\s+", " ", done.stdout)
+    told = re.search(r"same ([\d,]+) results, compared row by row", words)
     assert told is not None
     assert int(told[1].replace(",", "")) == expected > 0
-    assert ds.dataset(folder / "joined", partitioning="hive").count_rows() == expected
-    assert "Hottest cells" in done.stdout
-    assert str(folder / "joined") in done.stdout
+    for name in ("hash", "auto"):
+        assert ds.dataset(folder / name / "joined", partitioning="hive").count_rows() == expected
+        history = read_history(folder / name / "checkpoint")
+        assert history.table is not None
+        assert history.table.origin.startswith(name)
+        assert sum(report.matches for report in history.reports) == expected
+        assert str(folder / name / "joined") in done.stdout
+    assert re.search(r"auto (and hash )?took .* 2 batches after warming up", words)
+    assert all(part in words for part in ("Hottest cells", "c53 Stadium", "What auto did", "evenjoin inspect"))

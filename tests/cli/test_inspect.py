@@ -44,7 +44,7 @@ def test_it_shows_table_segments_history_and_late_counts(checkpoint: Path) -> No
     """Every part a user asks for is on the page, and no key is."""
     result = run("inspect", checkpoint)
     assert result.exit_code == 0, result.output
-    for text in ("hash", "3 instances", "Segments", "History", "late", "l 1, r 0", "1970-01-01T00:00:12"):
+    for text in ("auto", "3 instances", "Segments", "History", "late", "l 1, r 0", "1970-01-01T00:00:12"):
         assert text in result.output
     assert "Heaviest keys" not in result.output
 

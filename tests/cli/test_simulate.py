@@ -76,3 +76,16 @@ def test_what_cannot_run_is_refused(arguments, said):
     found = call(*arguments)
     assert found.exit_code in (1, 2)
     assert said in " ".join(found.output.split())
+
+
+def test_a_script_says_what_is_hot(tmp_path):
+    """In place of a law of skew; with one it is refused."""
+    out = tmp_path / "lines.jsonl"
+    found = call("--strategy", "hash,auto", "--script", "hot", "--window", "2", "--json", str(out))
+    assert found.exit_code == 0, found.output
+    assert "auto on 8 instances (shared), 300 keys, 2,000 : 2,000 rows a batch, script hot" in found.output
+    assert len(out.read_text().splitlines()) == 8
+    for more in (["--zipf", "1"], ["--sweep"], ["--mode", "drifting"]):
+        refused = call("--script", "hot", *more)
+        assert (refused.exit_code, "--script says what is hot" in refused.output) == (2, True)
+    assert call("--script", "cold").exit_code == 2

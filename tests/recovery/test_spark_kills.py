@@ -107,7 +107,7 @@ def rebalances(folder: Path) -> list[dict]:
     ("strategy", "deaths"),
     [
         ("djb(theta_max=0.05)", [("driver:migrated:-1",), ("random:3:6",)]),
-        ("fastjoin(theta=1.05, sure=0)", [("driver:migrated:-1",), ("worker:moved:1",)]),
+        ("fastjoin(theta=1.05, sure=0)", [("driver:migrated:-1",), ("worker:moved:-1",)]),
         ("lsstream(alpha=0.05)", [("driver:executed:3",), ("random:4:6",)]),
         ("readj(theta=0.05)", [("driver:receipts:3",), ("random:5:6",)]),
     ],

@@ -15,7 +15,7 @@ from evenjoin.load.items import F64, Items, change, items_of, loads
 from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Reach, Region, RoutingTable
-from evenjoin.runtime.rebalance import _refused, decide
+from evenjoin.runtime.rebalance import _least_work, _refused, decide
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import MemoryFolder
 from evenjoin.strategies import Adsp, Square
@@ -94,6 +94,27 @@ def test_refused(strategy, rebalanced, guards, says):
     assert not decision.verdict.calls_for_rebalance
     assert decision.verdict.sentence.startswith(says)
     assert decision.verdict.rebalanced == rebalanced
+
+
+@pytest.mark.parametrize(
+    ("min_work", "batch", "least"),
+    [(None, 0, 100), (None, 10_000, 100), (None, 200_000, 1000), (None, 4e6, 20_000), (7, 4e6, 7), (0, 4e6, 0)],
+)
+def test_the_work_that_a_rebalance_must_save_grows_with_the_batch(min_work, batch, least):
+    """0.5 % of its tuples and results, at least 100; a number that is given is taken as it is."""
+    some = items_of(REPORT, TABLE)
+    factor = batch / (some.arrived.sum() + some.results.sum())
+    of_batch = replace(some, arrived=factor * some.arrived, results=factor * some.results)
+    assert _least_work(Guards(min_work=min_work), of_batch) == pytest.approx(least)
+
+
+def test_the_least_work_is_a_part_of_the_batch():
+    """The plan relieves instances of what key 7 has. It passes in its own batch, and is refused where the rest of the
+    batch is four hundred times as large, since then it is not 0.5 % of it."""
+    large = replace(REPORT, cells=tuple((s, c, 400 * new, old, 400 * found) for s, c, new, old, found in CELLS))
+    given = decide(Told(MOVED, 0.0), large, TABLE, Guards(min_gain=0), None, lambda: 0.0)
+    assert given.verdict.sentence.startswith("gain too small: instances are relieved of")
+    assert decide(Told(MOVED, 0.0), large, TABLE, Guards(0, 0, 1000.0), None, lambda: 0.0).table is MOVED
 
 
 def test_after_the_cool_down():

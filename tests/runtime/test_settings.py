@@ -137,6 +137,21 @@ def test_an_elastic_join_starts_small():
     assert (found.instances, found.elastic, found.strategy.scaling.task_capacity) == (3, True, 100)
 
 
+def test_auto_without_limits_has_those_of_the_machine(monkeypatch):
+    """A quarter of its memory, shared by its cores; what the user says of the room counts instead."""
+    spec = build_spec(SIDES, ON, **TIMES)
+    monkeypatch.setattr("evenjoin.runtime.settings._memory", lambda: 8_000)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    found = read_settings(spec, Asked("hash", "auto"))
+    assert (found.instances, found.elastic, found.strategy.scaling.task_memory) == (2, True, 500)
+    said = read_settings(spec, Asked("hash", "auto", scaling=evenjoin.Scaling(100)))
+    assert said.strategy.scaling.task_memory is None
+    sized = read_settings(spec, Asked("adsp", "auto")).strategy
+    assert (sized.task_capacity, sized.unit, sized.least) == (500, "bytes", 2)
+    monkeypatch.undo()
+    assert read_settings(spec, Asked("hash", "auto")).strategy.scaling.task_memory > 1 << 20
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -155,6 +170,8 @@ def test_a_wrong_value_is_refused_before_anything_runs(setting, says):
     "wrong",
     [
         {"task_capacity": True},
+        {"task_memory": 0},
+        {"task_memory": "a"},
         {"task_capacity": float("inf")},
         {"scale_in": "a"},
         {"scale_in": None},

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.commit.identity import recorded_log
 from evenjoin.errors import StateCorruptionError, TableError
-from evenjoin.instance.migrate import migrate_instance
+from evenjoin.instance.migrate import Moving, migrate_instance
 from evenjoin.placement import EVERYTHING, Buckets, Grid, Ranges, Reach, Region, RoutingTable, check
 from evenjoin.placement.diff import heirs
 from evenjoin.placement.pieces import moved_volume
@@ -220,7 +220,7 @@ def test_the_engine_makes_the_moves_of_alg_5(case, count):
                 some = (c for c in copies if (c.side, c.source) == (side, donor) and int(code) in c.codes)
                 said.update((side, donor, c.target) for c in some if c.begin <= u < c.end)
     for donor in range(work.table.instances):
-        done = migrate_instance(work, new, donor, folder, segments, "x")
+        done = migrate_instance(Moving.to(new, work), donor, folder, segments, "x")
         for (recipient, side), runs in done.come.items():
             if recipient != number[donor]:
                 sent[side, donor, recipient] += sum(run.alive for run in runs)
@@ -233,7 +233,7 @@ def test_a_source_that_did_not_store_what_it_holds_is_noticed():
     work, new, folder = moving(GRIDS, "l.k <> r.k", 2)
     swapped = {(17 - instance, side): runs for (instance, side), runs in work.runs.items()}
     with pytest.raises(StateCorruptionError, match="instance 0 holds tuples"):
-        migrate_instance(replace(work, runs=swapped), new, 0, folder, Segments(folder), "x")
+        migrate_instance(Moving.to(new, replace(work, runs=swapped)), 0, folder, Segments(folder), "x")
 
 
 class Fickle(Fixed):

@@ -7,7 +7,7 @@ What the paper says of the data of Chengdu (section V-A, Fig. 1 and 11), and wha
                          24 % have 80 % of the tracks                       80.1 %
     joined               an order asks for taxis that passed its place,     both directions of one join, without a
                          a taxi for the orders of its new place             window
-    hashed over 48       LI about 2.5, the heaviest stored x probes over    2.3 to 2.8 for the seeds 0 to 29
+    hashed over 48       LI about 2.5, the heaviest stored x probes over    2.3 to 2.7 for the seeds 0 to 29
     units a side         the lightest
 
 HOT, HOT_SHARE and SHIFT were fitted to that LI on the seeds 0 to 29. For 30 other seeds (100 to 129) it is 2.4 to 3.0,

@@ -49,11 +49,12 @@ from evenjoin.load.items import planning_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Biclique
-from evenjoin.runtime.dispatch import suits
+from evenjoin.runtime.dispatch import keeps_together, suits
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
 from evenjoin.strategies import resolve
-from evenjoin.strategies.elastic import Scaling
+from evenjoin.strategies.elastic import Scaling, fixed
+from evenjoin.strategies.sized import Sized
 
 NATIVE = "Spark's own"
 TRACK = 128
@@ -254,17 +255,33 @@ def options_of(plan: Plan, strategy: str) -> JoinOptions:
     return JoinOptions(plan.guards or Guards(cooldown=0), scaling, track)
 
 
-def suiting(names: Sequence[str], workload: JoinWorkload) -> list[str]:
+def suiting(names: Sequence[str], workload: JoinWorkload, instances: int, layout: Layout = "shared") -> list[str]:
     """Those of the strategies that can run the join of a workload."""
-    return [name for name in names if _runs(workload, name)]
+    found = []
+    for name in names:
+        try:
+            check_runs(workload, name, instances, layout)
+        except SpecError:
+            continue
+        found.append(name)
+    return found
 
 
-def _runs(workload: JoinWorkload, strategy: str) -> bool:
-    try:
-        table = first_table(workload, strategy, fewest(workload, strategy))
-    except SpecError:  # its load model does not hold there, for example
-        return False
-    return suits(workload.spec(), table)
+def check_runs(workload: JoinWorkload, strategy: str, instances: int, layout: Layout = "shared") -> None:
+    """SpecError if a strategy cannot run the join of a workload: on so many instances, or, where tasks have a capacity,
+    on the fewest that it can start with and on MOST. The engine would refuse it too, but only when its run starts."""
+    sizes: tuple[int, ...] = (instances,)
+    if workload.capacity is None:
+        fixed(resolve(strategy), instances)
+    else:
+        sizes = (fewest(workload, strategy, layout), MOST)
+    spec = workload.spec()
+    for size in sizes:
+        table = first_table(workload, strategy, size, layout)
+        if not suits(spec, table):
+            raise SpecError(f"{strategy} brings only equal keys together, and others match too: {workload.condition}")
+        if not keeps_together(spec, table):
+            raise SpecError(f"{strategy}, layout {layout}: not all tuples of a combination come to one instance")
 
 
 def fewest(workload: JoinWorkload, strategy: str, layout: Layout = "shared") -> int:
@@ -364,14 +381,15 @@ def _measured(
     name: str, own: str, commits: Sequence[Commit], tables: Mapping[str, RoutingTable]
 ) -> tuple[float, ...]:  # fmt: skip
     """A strategy's imbalance of every report. Where the table has regions that measures of units cannot count, it is
-    what the run's own planner said of it; NaN for the others."""
+    what the run's own planner said of it; NaN for the others. So it is where the measure is how full tasks are: it
+    needs the capacity, or the number of tasks, that the run had."""
     strategy = resolve(name)
     found = []
     for commit in commits:
         table, said = tables[commit.table], commit.verdict.imbalance if commit.verdict else None
         if commit.report is None:
             continue
-        if all(isinstance(region.topology, Biclique) for region in table.regions):
+        if not isinstance(strategy, Sized) and all(isinstance(some.topology, Biclique) for some in table.regions):
             found.append(strategy.imbalance(planning_items(commit.report, table), table))
         else:
             found.append(said if name == own and said is not None else nan)

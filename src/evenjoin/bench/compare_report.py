@@ -181,14 +181,18 @@ def measure_columns(comparison: Comparison) -> list[str]:
 def measure_rows(
     comparison: Comparison, within: str, over: str, clean: Callable[[str], str]
 ) -> list[list[str]]:  # fmt: skip
-    """Each run by each planner's measure: mean (last); batches within. The last value chooses the format."""
+    """Each run by each planner's measure: mean (last); batches within. The last value chooses the format. A dash where
+    the measure cannot be asked of the run."""
     rows = []
     for run in comparison.runs:
         if run.trace is None:
             continue
         row = [clean(run.name)]
         for name, threshold in comparison.planners.items():
-            values = run.trace.measures[name]
+            values = [value for value in run.trace.measures[name] if not math.isnan(value)]
+            if not values:
+                row.append("-")
+                continue
             share = _mean([value <= threshold for value in values[SETTLED:] or values])
             text = clean(f"{_mean(values):,.2f} ({values[-1]:,.2f}); {share:.0%}")
             row.append((within if values[-1] <= threshold else over).format(text))

@@ -12,7 +12,8 @@ What is published of the data of Chengdu that the papers use, and what it is her
 
     FastJoin, Fig. 1    20 % of the places have 80 % of the orders, 24 % have 80 % of the tracks    78 and 79 %
     LS-Stream, Fig. 2   hashed over 100 instances, the top tenth gets 39.6 % of the tuples          39 % (the mean over
-                        and the bottom tenth none                                                   hashes), and 0.1 %
+                        and the bottom tenth none                                                   hashes; by our own
+                                                                                                    33 to 38), and 0.1 %
 
 Few cells leave some of 100 instances without any, and SHIFT makes the hottest cells alike, as the second figure asks:
 with plain zipf (SHIFT 0) the top tenth would get 59 % of an hour's tuples.
@@ -22,6 +23,9 @@ morning, the old town at noon, harbour and stadium in the evening, so each hour 
 The volume follows the hours of a working day, with a morning and an evening peak; orders and tracks follow it alike.
 Batch b covers its own slice of the day, so no row is late. The same seed gives the same day.
 
+Two things can be asked for besides, and neither changes any other column of the day: a `Crowd`, which puts a part of
+the rows of some hours into one cell, and where in its cell a row is, in metres.
+
 Not here: taxis do not drive from cell to cell, every report is drawn by itself.
 """
 
@@ -30,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +45,8 @@ from evenjoin.bench.workloads import EPOCH_US, draw, exponent_for, zipf_weights
 
 ORDER = 4
 CELLS = 1 << (2 * ORDER)
-DAY_US = 24 * 3600 * 1_000_000
+HOUR_US = 3600 * 1_000_000
+DAY_US = 24 * HOUR_US
 DISTRICTS: dict[str, tuple[int, int, float]] = {  # x, y, reach
     "Old Town": (7, 8, 3.0),
     "Central Station": (9, 7, 2.2),
@@ -66,17 +72,43 @@ ORDERS_SCHEMA = pa.schema(
 TRACKS_SCHEMA = pa.schema(
     [("taxi", pa.int64()), ("cell", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("speed_kmh", pa.int64())]
 )
+CELL_M = 1_000
+PLACE = (pa.field("x_m", pa.int64()), pa.field("y_m", pa.int64()))
+"""Metres from the city's south-western corner. A cell is CELL_M wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """An event in one cell: of the orders and tracks from hour `start` to hour `end`, the part `share` is there. The
+    others are where they would be without it."""
+
+    cell: int
+    start: float
+    end: float
+    share: float
+
+    def drawn(self, cells: NDArray[np.int64], ts_us: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The cells of rows with these event times, with the crowd in them."""
+        hour = (ts_us - EPOCH_US) / HOUR_US
+        there = (hour >= self.start) & (hour < self.end) & (rng.random(len(cells)) < self.share)
+        return np.where(there, self.cell, cells)
 
 
 @dataclass(frozen=True)
 class Day:
-    """One day: how many orders and tracks, in how many batches of equal event time."""
+    """One day: how many orders and tracks, in how many batches of equal event time.
+
+    crowd    an event that draws a crowd; None for a day without
+    places   "metres": rows also have the columns of PLACE, which are even over the row's cell
+    """
 
     orders: int = 200_000
     tracks: int = 600_000
     batches: int = 24
     taxis: int = 8_000
     seed: int = 1
+    crowd: Crowd | None = None
+    places: Literal["cells", "metres"] = "cells"
 
     @cached_property
     def order_shares(self) -> NDArray[np.float64]:
@@ -106,20 +138,32 @@ class Day:
         first, rows = _slice(self.orders, self.batches, batch)
         ids = np.arange(first, first + rows)
         fares = np.round(rng.lognormal(7.0, 0.5, rows)).astype(np.int64)
-        columns = [ids, draw(self._now(ORDERS_TOP, 0, batch), rows, rng), self._times(batch, rows, rng), fares]
-        return pa.table(columns, schema=ORDERS_SCHEMA)
+        cells, ts = draw(self._now(ORDERS_TOP, 0, batch), rows, rng), self._times(batch, rows, rng)
+        return self._placed(0, batch, ts, pa.table([ids, cells, ts, fares], schema=ORDERS_SCHEMA))
 
     def batch_tracks(self, batch: int) -> pa.Table:
         """The taxi tracks of one slice of the day."""
         rng = np.random.default_rng([self.seed, 3, batch])
         _, rows = _slice(self.tracks, self.batches, batch)
         taxis, speeds = rng.integers(0, self.taxis, rows), rng.integers(0, 90, rows)
-        columns = [taxis, draw(self._now(TRACKS_TOP, 1, batch), rows, rng), self._times(batch, rows, rng), speeds]
-        return pa.table(columns, schema=TRACKS_SCHEMA)
+        cells, ts = draw(self._now(TRACKS_TOP, 1, batch), rows, rng), self._times(batch, rows, rng)
+        return self._placed(1, batch, ts, pa.table([taxis, cells, ts, speeds], schema=TRACKS_SCHEMA))
 
-    def _times(self, batch: int, rows: int, rng: np.random.Generator) -> pa.Array:
+    def _times(self, batch: int, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         start, end = DAY_US * batch // self.batches, DAY_US * (batch + 1) // self.batches
-        return pa.array(np.sort(EPOCH_US + rng.integers(start, end, rows)), pa.timestamp("us", "UTC"))
+        return np.sort(EPOCH_US + rng.integers(start, end, rows))
+
+    def _placed(self, stream: int, batch: int, ts_us: NDArray[np.int64], rows: pa.Table) -> pa.Table:
+        """The rows with the crowd among them, and with their places if these are asked for."""
+        cells, at = rows["cell"].to_numpy(), rows.schema.get_field_index("cell")
+        if self.crowd is not None:
+            cells = self.crowd.drawn(cells, ts_us, np.random.default_rng([self.seed, 4 + stream, batch]))
+            rows = rows.set_column(at, rows.schema.field(at), pa.array(cells))
+        if self.places == "metres":
+            rng = np.random.default_rng([self.seed, 6 + stream, batch])
+            for field, corner in zip(PLACE, xy_of(cells, ORDER), strict=True):
+                rows = rows.append_column(field, pa.array(CELL_M * corner + rng.integers(0, CELL_M, len(cells))))
+        return rows
 
 
 def cell_name(cell: int) -> str:

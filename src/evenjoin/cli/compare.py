@@ -21,24 +21,22 @@ import click
 from rich.console import Console
 
 from evenjoin.bench.catalog import NAMES, workload
-from evenjoin.bench.compare import NATIVE, Plan, Watch, fewest, first_table, suiting
+from evenjoin.bench.compare import NATIVE, Plan, Watch, check_runs, suiting
 from evenjoin.bench.compare import compare as run
 from evenjoin.bench.compare_report import agreement, save, show
 from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
-from evenjoin.cli.demo import progress
+from evenjoin.cli.draw import progress
 from evenjoin.console import markup, open_console, visible
 from evenjoin.errors import EvenJoinError, SpecError
 from evenjoin.placement.table import Layout
 from evenjoin.runtime.settings import Guards
-from evenjoin.strategies import resolve
-from evenjoin.strategies.elastic import fixed as on_fixed
 
 EPILOG = f"""Workloads: {", ".join(NAMES)}. A strategy may have settings: 'fastjoin(theta=1.8)'. From E_Q5 to
 ratio-all, and with --task-capacity, strategies choose their own number of tasks. From tri-cyclic on there are three
 sides, and settings too: 'tri-chain(e=5,matches=8)'."""
 
 STRATEGIES = f"""Names, with commas. Default: {KEYED}, or {SIZED} where tasks have a capacity, or {THETA} where three
-sides share no key."""
+sides share no key; of these, those that can run the join."""
 
 
 @click.command(epilog=EPILOG)
@@ -51,6 +49,7 @@ sides share no key."""
 @click.option("--fixed", is_flag=True, help="As many tasks as --instances says, also where tasks have a capacity.")
 @click.option("--cooldown", type=click.IntRange(0), help="Batches after a rebalance without another; default: 1, or 0.")
 @click.option("--min-gain", type=click.FloatRange(0), help="Part of its load that the heaviest unit must lose.")
+@click.option("--min-work", type=click.IntRange(0), help="Tuples and results a batch that units must be relieved of.")
 @click.option("--budget", type=click.IntRange(0), help="Stored tuples that may move at once.")
 @click.option("--drift-every", default=Drift().every, type=click.IntRange(1), show_default=True, help="Batches.")
 @click.option("--drift-f", default=Drift().f, type=float, show_default=True, help="Change of a task's load, in means.")
@@ -62,7 +61,8 @@ sides share no key."""
 def compare(
     name: str, strategies: str | None, instances: int, batches: int | None, rows: int | None,
     task_capacity: int | None, drift_every: int, drift_f: float, out: Path | None, seed: int | None, repeat: int,
-    native: bool, layout: Layout, fixed: bool, cooldown: int | None, min_gain: float | None, budget: int | None,
+    native: bool, layout: Layout, fixed: bool, cooldown: int | None, min_gain: float | None, min_work: int | None,
+    budget: int | None,
 ) -> None:  # fmt: skip
     """Run strategies on the same files on local Spark and compare speed, balance and migrations.
 
@@ -71,11 +71,13 @@ def compare(
     found = _workload(name, Size(rows, batches, seed, Drift(drift_every, drift_f)))
     if task_capacity is not None:
         found = replace(found, capacity=task_capacity)
-    names = _names(strategies) if strategies is not None else _usual(found)
+    names = _names(strategies if strategies is not None else found.compared)
     if fixed:
         found = replace(found, capacity=None)
+    if strategies is None:
+        names = suiting(names, found, instances, layout)
     systems = (*_checked(names, found, instances, layout), *((NATIVE,) if native else ()))
-    guards = _guards(found, cooldown, min_gain, budget)
+    guards = _guards(found, {"cooldown": cooldown, "min_gain": min_gain, "min_work": min_work, "budget": budget})
     folder = (out or Path("build/compare") / name).resolve()
     _need("duckdb", "matplotlib", "pyspark")
     console = open_console()
@@ -109,16 +111,9 @@ def _names(text: str) -> list[str]:
     return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
-def _usual(workload: JoinWorkload) -> list[str]:
-    """What is compared if nobody names others: where tasks have a capacity, those that can run the join."""
-    names = _names(workload.compared)
-    return names if workload.capacity is None else suiting(names, workload)
-
-
-def _guards(workload: JoinWorkload, cooldown: int | None, min_gain: float | None, budget: int | None) -> Guards | None:
-    """The guards asked for; None if they are the usual ones."""
-    given = {"cooldown": cooldown, "min_gain": min_gain, "budget": budget}
-    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+def _guards(workload: JoinWorkload, given: dict[str, Any]) -> Guards | None:
+    """The guards asked for, where None is not asked for; None if they are all the usual ones."""
+    asked = {name: value for name, value in given.items() if value is not None}
     usual = Guards() if workload.capacity is None else Guards(cooldown=0)
     return replace(usual, **asked) if asked else None
 
@@ -127,11 +122,7 @@ def _checked(names: list[str], workload: JoinWorkload, instances: int, layout: L
     """The names, if each is a strategy that can run, and named once."""
     try:
         for name in names:
-            if workload.capacity is None:
-                on_fixed(resolve(name), instances)
-                first_table(workload, name, instances, layout)
-            else:
-                first_table(workload, name, fewest(workload, name, layout), layout)
+            check_runs(workload, name, instances, layout)
     except SpecError as error:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategies'") from None
     if not names or len(set(names)) < len(names):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evenjoin.cli.history import InstanceTotal, KeyTotal
@@ -20,6 +22,14 @@ def bar(value: float, top: float, width: int = BAR) -> str:
         return ""
     eighths = max(1, round(min(value / top, 1.0) * width * 8))
     return "█" * (eighths // 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
+
+
+def spark_line(values: Sequence[float], top: float) -> str:
+    """One character for each value, as high as it is; the full height stands for ``top``."""
+    steps = "▁▂▃▄▅▆▇█"
+    return "".join(
+        steps[min(int(value / top * len(steps)), len(steps) - 1)] if top > 0 else steps[0] for value in values
+    )
 
 
 def plain_table(*columns: str) -> Table:
@@ -49,8 +59,9 @@ def instances_table(totals: Sequence[InstanceTotal]) -> Table:
 
 
 def keys_table(title: str, aliases: Sequence[str], keys: Sequence[KeyTotal], names: Sequence[str]) -> Table:
-    """The heaviest keys under the given names, with their share of all arrivals."""
-    table = plain_table(title, *aliases, "share", "results", "")
+    """The heaviest keys under the given names, with their share of all arrivals. `pairs` are those that fit by key and
+    time, also if a further predicate sorts them out."""
+    table = plain_table(title, *aliases, "share", "pairs", "")
     table.columns[-1].justify = "left"
     top = max((key.results for key in keys), default=0)
     for key, name in zip(keys, names, strict=True):
@@ -75,6 +86,20 @@ def migrations_table(events: Sequence[Migration]) -> Table:
             number(event.planner_ms, 1),
         )
     return table
+
+
+def progress(console: Console) -> Progress:
+    """A bar per phase; it leaves nothing behind."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description:16}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[note]}[/]"),
+        console=console,
+        transient=True,
+    )
 
 
 def number(value: float | None, digits: int) -> str:

@@ -13,6 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ class InstanceTotal:
 @dataclass(frozen=True, slots=True)
 class KeyTotal:
     """One heavy key over the history. Counts are lower bounds: a batch reports only its heaviest keys. `share` is that
-    of the arrivals of all sides over the history."""
+    of the arrivals of all sides over the history; `results` also counts pairs that a further predicate sorted out."""
 
     name: str
     arrived: tuple[int, ...]
@@ -169,6 +170,12 @@ def read_history(location: str | Path) -> History:
     join = RecordedJoin.from_json(recorded_join(folder))
     commits = tuple(log.commits())[::-1]
     return History(join, log.read_table(commits[-1].next_table) if commits else None, commits)
+
+
+def commits_after(location: str | Path, batch: int) -> tuple[Commit, ...]:
+    """The commits of the batches after `batch`, oldest first. Reads those and one more."""
+    newest_first = recorded_log(_open(location)).commits()
+    return tuple(takewhile(lambda commit: commit.batch > batch, newest_first))[::-1]
 
 
 def verify_segments(location: str | Path, history: History) -> int:

@@ -1,6 +1,7 @@
 """``evenjoin simulate``: a strategy on a simulated cluster, with the engine's own tables, planners and guards.
 
     evenjoin simulate --strategy fastjoin --instances 48 --keys 100000 --zipf 0.8 --mode drifting
+    evenjoin simulate --strategy hash,auto --script flash --window 6
     evenjoin simulate --sweep --strategy fastjoin,djb --json sweep.jsonl
 
 The simulator is ``evenjoin.sim``; here are the options and the tables. Without --sweep one line is shown for each batch
@@ -13,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,13 +23,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from evenjoin.cli.demo import progress
+from evenjoin.cli.draw import progress
 from evenjoin.console import cell, markup, open_console, visible
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout
-from evenjoin.sim import Line, Scenario, Simulation, Stream
+from evenjoin.sim import Line, Scenario, Scripted, Simulation, Stream
 from evenjoin.sim.cluster import Cluster, Loss, Slow
 from evenjoin.sim.cost import PROFILES
+from evenjoin.sim.scripted import SCRIPTS
 from evenjoin.sim.stream import Mode
 from evenjoin.sim.sweep import INSTANCES, MODES, ZIPF, Outcome, Summary, points, run, seeded, sweep
 from evenjoin.strategies.elastic import Scaling
@@ -69,6 +72,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="Are keys hot on both sides?",
 )
 @click.option("--mode", "modes", help=f"{', '.join(MODES)}, with commas. Default: stationary; of a sweep all.")
+@click.option("--script", type=click.Choice(list(SCRIPTS)), help="Hot keys by a script, in place of --zipf and --mode.")
 @click.option(
     "--every", default=8, type=click.IntRange(1), show_default=True, help="Batches from one drift to the next."
 )
@@ -90,7 +94,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
 def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows: Sequence[float],
-             zipf: Sequence[float] | None, order: Any, modes: str | None, every: int, growth: float,
+             zipf: Sequence[float] | None, order: Any, modes: str | None, script: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
              profile: str, nodes: int | None, speeds: Sequence[float] | None,
              slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, swept: bool, jobs: int,
@@ -112,6 +116,11 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
         zipf or (ZIPF if swept else (0.8,)),
         _modes(modes or (",".join(MODES) if swept else "stationary")),
     )
+    if script is not None:
+        if swept or zipf or modes or band is not None:
+            raise click.UsageError("--script says what is hot, so it goes without --sweep, --zipf, --mode and --band")
+        told = Scripted(script, keys, stream.rows, window, batches, seed)
+        scenarios = [replace(scenario, source=told) for scenario in scenarios]
     for scenario in scenarios:
         _check(scenario)
     numbers = range(seed, seed + (seeds or (5 if swept else 1)))
@@ -176,11 +185,12 @@ def _runs(console: Console, scenario: Scenario, seeds: Sequence[int]) -> list[st
 
 def _title(scenario: Scenario, seed: int) -> str:
     stream = scenario.source
-    assert isinstance(stream, Stream)
+    assert isinstance(stream, (Stream, Scripted))
     rows = " : ".join(f"{count:,.0f}" for count in stream.rows)
+    law = f"zipf {stream.zipf[0]:g}, {stream.mode}" if isinstance(stream, Stream) else f"script {stream.script}"
     return (
         f"[bold]{markup(scenario.strategy)}[/] on {scenario.instances} instances ({scenario.layout}), {stream.keys:,} "
-        f"keys, {rows} rows a batch, zipf {stream.zipf[0]:g}, {stream.mode}, seed {seed}"
+        f"keys, {rows} rows a batch, {law}, seed {seed}"
     )
 
 

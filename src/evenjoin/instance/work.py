@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evenjoin.instance.program import Program
 from evenjoin.load.samples import USUAL_GRAIN, Grain
-from evenjoin.placement.place import stored_here
+from evenjoin.placement.place import At, stored_here
 from evenjoin.placement.table import RoutingTable
 from evenjoin.spec import JoinSpec
 from evenjoin.state.manifest import Place
@@ -100,10 +100,13 @@ class Work:
     def alive(self, instance: int, store: int, run: Run, tuples: Rows) -> npt.NDArray[np.bool_] | None:
         """Which tuples of a run of this instance are alive: None for all, else those that its mask's table stores
         here."""
-        if run.mask is None:
-            return None
+        return None if run.mask is None else self.alive_at(instance, store, run, tuples.at)
+
+    def alive_at(self, instance: int, store: int, run: Run, at: At) -> npt.NDArray[np.bool_]:
+        """The same for some tuples of a masked run, by what placement knows of them."""
+        assert run.mask is not None
         table, group = self.masks[run.mask], self.program.stores[store].group
-        return stored_here(table, group, tuples.at, run.number_in_mask(instance))
+        return stored_here(table, group, at, run.number_in_mask(instance))
 
 
 def sub_window_widths(spec: JoinSpec, program: Program, asked: int | None) -> tuple[int | None, ...]:

@@ -3,12 +3,13 @@
     task(i)      = c0 + c1 * stored(i) + c2 * probing(i) + c3 * results(i)             milliseconds, per instance
     time(table)  = makespan of the tasks, longest first, on the cores  +  send * copies / cores
 
-`stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` what they find. The
-coefficients are fitted to what the tasks of the last batches took, results handed over included: non-negative least
-squares that are drawn (`RIDGE`) to the defaults times the machine's speed. The ridge is needed: while no key is divided
-every tuple is stored and probes at the same instance, so two columns are equal and nothing tells them apart. After a
-first fit, times that are three times off are cut to that, and the fit is made again; a pause of the machine is so no
-coefficient.
+`stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` the pairs that they
+make by key and time, also those that a further predicate sorts out. The coefficients are fitted to what the tasks of
+the last batches took, results handed over included: non-negative least squares that are drawn (`RIDGE`) to the defaults
+times the machine's speed. The ridge is needed: while no key is divided every tuple is stored and probes at the same
+instance, so two columns are equal and nothing tells them apart. After a first fit, times that are three times off are
+cut to that, and the fit is made again, `CUTS` times; so a pause of the machine does not become a coefficient. Times are
+never cut against the defaults: what they call an outlier may be the hot task itself.
 
 Guarantee: `time` asks `loads`, which asks `place`'s own shares, so it can be asked of any keyed table, and of two
 tables on the same items. Coefficients are never negative.
@@ -36,6 +37,8 @@ SEND = 2e-4
 """Milliseconds to send one copy of a tuple, in units of the defaults."""
 RIDGE = 0.1
 OUTLIER = 3.0
+CUTS = 3
+"""Once is not enough: the first fit follows a time that is a hundred times off, and so does what is cut against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +76,14 @@ def features(items: Items, table: RoutingTable) -> F64:
     return np.column_stack([np.ones(table.instances), *columns])
 
 
-def seen_in(report: LoadReport) -> Seen:
-    """What the tasks of a batch did and took. Of instances whose tasks were not timed nothing is told."""
-    timed = [load for load in report.instances if load.elapsed_ms > 0]
-    taken = {load.instance: count for load, count in zip(report.instances, report.recent[-1], strict=True)}
-    rows = [
-        (1.0, taken[load.instance] - sum(load.probes), sum(load.probes), sum(load.results), load.elapsed_ms)
-        for load in timed
-    ]
-    every = np.array(rows, np.float64).reshape(-1, 5)
-    return Seen(every[:, :4], every[:, 4])
+def seen_in(report: LoadReport, items: Items, table: RoutingTable) -> Seen:
+    """What the tasks of a batch did and took, given the batch's own items and the table that it ran under. Of instances
+    whose tasks were not timed nothing is told.
+
+    What they did is asked of the items, and not of the instances' own counts: an instance counts results, an item every
+    pair that was looked at, and a forecast must be of what the fit was made to."""
+    timed = [load.instance for load in report.instances if load.elapsed_ms > 0]
+    return Seen(features(items, table)[timed], np.array([report.instances[i].elapsed_ms for i in timed], np.float64))
 
 
 def copies(items: Items, table: RoutingTable) -> float:
@@ -111,17 +112,22 @@ def fit(batches: Sequence[Seen]) -> Cost:
     if not some:
         return NOTHING_SEEN
     columns, took = np.concatenate([b.features for b in some]), np.concatenate([b.took_ms for b in some])
+    cost = _fitted(columns, took)
+    for _ in range(CUTS):
+        expected = columns @ cost.each
+        cost = _fitted(columns, np.clip(took, expected / OUTLIER, expected * OUTLIER))
+    return cost
+
+
+def _fitted(columns: F64, took: F64) -> Cost:
+    """The coefficients that explain these times [tasks] of tasks with these features [tasks, 4]."""
     speed = float(took.sum() / (columns @ DEFAULTS).sum())
     base = columns * (DEFAULTS * speed)
     expected = base.sum(axis=1)
     weight = 1.0 / np.sqrt(expected * expected.mean())  # between absolute and relative: the heavy task must count
-    scaled, factors = base * weight[:, None], np.ones(len(DEFAULTS))
+    scaled = base * weight[:, None]
     matrix = scaled.T @ scaled + RIDGE * np.eye(len(DEFAULTS))
-    for cut in (None, OUTLIER):
-        if cut is not None:
-            first = base @ factors
-            took = np.clip(took, first / cut, first * cut)
-        factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, factors)
+    factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, np.ones(len(DEFAULTS)))
     return Cost(DEFAULTS * speed * factors, SEND * speed)
 
 

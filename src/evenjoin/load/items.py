@@ -74,6 +74,8 @@ class Items:
     speed                      [instances] the measured speed of each instance over the cluster's; None if not known
     askers                     [sides, n] where buckets are ordered: the tuples of the other side that ask for each item
     cuts                       where the ordered buckets began that these items are of; None: buckets were hashes
+    busy                       how long all tasks of the batch took together, over the trigger's interval; 0: not known
+    cores                      how many tasks ran at once, at most; 0 if that is not known
     """
 
     code: I64
@@ -89,6 +91,8 @@ class Items:
     speed: F64 | None = None
     cuts: tuple[int, ...] | None = None
     askers: F64 | None = None
+    busy: float = 0.0
+    cores: int = 0
 
     def __len__(self) -> int:
         return len(self.code)
@@ -140,7 +144,10 @@ class UnitLoads:
 def items_of(report: LoadReport, table: RoutingTable) -> Items:
     """The items of a batch that ran under `table`."""
     speed = np.array(report.speeds) if report.speeds else None
+    took = sum(load.elapsed_ms for load in report.instances)
+    busy = took / report.trigger_ms if report.trigger_ms > 0 else 0.0
     items = replace(_items_of(report, table), sizes=report.sizes, speed=speed, cuts=table.cuts)
+    items = replace(items, busy=busy, cores=report.cores)
     if len(report.instances) != table.instances:
         return items
     held = np.array([load.stored for load in report.instances], np.float64).T
@@ -164,7 +171,7 @@ def with_rates(
     items = items_of(report, table)
     if is_matrix(table):
         return report, items
-    rates = rates_after(last.rates if last else None, items)
+    rates = rates_after(last.rates if last else None, items, report.expired)
     return replace(report, rates=rates), smoothed(items, rates)
 
 

@@ -3,8 +3,9 @@
     rate' = rate + w * (this batch - rate),     w = 1/n in the n-th batch, and WEIGHT from the time on that 1/n is less
 
 Arrivals are kept by bucket (all keys of the bucket together) and by key. What a table does with a key does not change
-how often it comes, so rates outlive a change of table; only another number of buckets starts them anew. Of the items of
-a batch (items.py)
+how often it comes, so rates outlive a change of table. If buckets become finer, a key's rate goes to its own fine
+bucket and the rest of a bucket is spread evenly; only a number of buckets that is no multiple of the last one starts
+them anew. Of the items of a batch (items.py)
 
     a key              has its own rate of arrivals
     a remainder        has the rate of its bucket less those of the bucket's keys, at least 0
@@ -12,10 +13,15 @@ a batch (items.py)
 What is found follows from what there is: a tuple that probes is compared with all that is stored, and finds some part m
 of it. So m is smoothed, for each key and each remainder, and the results of a batch in the store of side s are
 
-    results(s) = m * arrivals of the other sides * stored(s)          m = results of all sides / sum of these products
+    results(s) = lean(s) * m * arrivals of the other sides * stored(s)
+    m          = results of all sides / sum of the products arrivals * stored
 
 Smoothing the results themselves would say too little while state grows. It would also take for skew what is only the
 order of arrival: in one batch side 0 counts as coming before side 1, so at first nearly all is found in its store.
+While nothing expires, both stores come to give the same share, and lean is 1. Where tuples expire it need not be so: if
+a window is shorter than a batch, nearly all is found in the store of the side that counts as first, for ever. So as
+soon as tuples expire, lean(s) is measured over all items, and smoothed: what was found in the store of side s, over
+what it would be at lean 1.
 
 Smoothing must not hide a change of the stream: plans would be made for a mixture of the law before and the law after,
 and need to be made again in each of the next batches. So a count that cannot be chance is believed at once. That is one
@@ -27,8 +33,8 @@ rate of its bucket changes by as much.
     rate 100, batch 300    14 deviations, threefold   rate' 300
 
 Where buckets are ordered, those that ask are not the arrivals of the same item. They are counted apart (`Items.askers`)
-and smoothed apart, each item by itself, because they do not add up to those of a bucket. Other cuts start everything
-anew, as another number of buckets does.
+and smoothed apart, each item by itself, because they do not add up to those of a bucket. m and lean are of them then,
+in place of the arrivals. Other cuts start everything anew: ordered buckets are never parts of others.
 
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
@@ -45,6 +51,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.placement.place import bucket_of
 
 if TYPE_CHECKING:
     from evenjoin.load.items import F64, Items
@@ -68,6 +75,7 @@ class Rates:
     found_in_buckets         m of the remainder of each bucket
     codes                    of the keys, ascending
     of_keys[s], found_of_keys    the same of each of these keys
+    lean[s]                  by which factor more is found in the store of side s; empty: nothing has expired yet
     cuts                     where the ordered buckets began; None: buckets were hashes
     asking_rest[s]           where buckets are ordered, the tuples that ask for the remainder of each bucket
     asking_keys[s]           and for each of these keys
@@ -79,6 +87,7 @@ class Rates:
     codes: tuple[int, ...]
     of_keys: tuple[tuple[float, ...], ...]
     found_of_keys: tuple[float, ...]
+    lean: tuple[float, ...] = ()
     cuts: tuple[int, ...] | None = None
     asking_rest: tuple[tuple[float, ...], ...] = ()
     asking_keys: tuple[tuple[float, ...], ...] = ()
@@ -89,13 +98,14 @@ class Rates:
         found, codes, of_keys = (tuple(data[name]) for name in ("found_in_buckets", "codes", "found_of_keys"))
         rest, asked = (tuple(map(tuple, data.get(name, ()))) for name in ("asking_rest", "asking_keys"))
         cuts = tuple(data["cuts"]) if data.get("cuts") is not None else None
-        return cls(data["batches"], buckets, found, codes, keys, of_keys, cuts, rest, asked)
+        lean = tuple(data["lean"])
+        return cls(data["batches"], buckets, found, codes, keys, of_keys, lean, cuts, rest, asked)
 
 
-def rates_after(last: Rates | None, items: Items) -> Rates:
-    """The rates after a batch with these items. O(items log items)."""
+def rates_after(last: Rates | None, items: Items, expired: int = 0) -> Rates:
+    """The rates after a batch with these items, in which so many tuples have expired. O(items log items)."""
     known = last if last is not None and last.cuts == items.cuts else None
-    return _with_askers(_rates_after(known, items), known, items)
+    return _with_askers(_rates_after(known, items, expired), known, items)
 
 
 def _with_askers(rates: Rates, last: Rates | None, items: Items) -> Rates:
@@ -120,7 +130,7 @@ def _places(items: Items) -> tuple[I64, I64]:
     return rest[np.argsort(items.bucket[rest], kind="stable")], keys[np.argsort(items.code[keys], kind="stable")]
 
 
-def _rates_after(last: Rates | None, items: Items) -> Rates:
+def _rates_after(last: Rates | None, items: Items, expired: int) -> Rates:
     rest = np.flatnonzero(~items.is_key)
     order = np.flatnonzero(items.is_key)[np.argsort(items.code[items.is_key], kind="stable")]
     codes, found = items.code[order], _found(items)
@@ -128,16 +138,33 @@ def _rates_after(last: Rates | None, items: Items) -> Rates:
     in_rest = np.zeros(len(rest))
     in_rest[items.bucket[rest]] = found[rest]
     keys, of_keys = items.arrived[:, order], found[order]
-    if last is None or len(last.in_buckets) != len(buckets) or len(last.in_buckets[0]) != len(rest):
-        return _rates(1, buckets, in_rest, codes, keys, of_keys)
+    if last is None or len(last.in_buckets) != len(buckets) or len(rest) % len(last.in_buckets[0]):
+        return _rates(1, buckets, in_rest, codes, keys, of_keys, _lean((), items, found, 1.0) if expired else ())
+    last = _refined(last, len(rest) // len(last.in_buckets[0]))
     weight = max(1.0 / (last.batches + 1), WEIGHT)
     row, known = _row(np.array(last.codes, np.int64), codes)
     old_keys, old_buckets = _believed(last, items, buckets, keys[:, known], order[known], row[known])
+    lean = _lean(last.lean, items, found, weight) if expired else last.lean
     for now, before in ((keys, old_keys), (of_keys, np.array(last.found_of_keys)[row[known]])):
         now[..., known] = before + weight * (now[..., known] - before)
     for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
-    return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys)
+    return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys, lean)
+
+
+def _refined(rates: Rates, times: int) -> Rates:
+    """The rates with `times` as many buckets, each of which is a part of an old one (`RoutingTable.refined`)."""
+    if times == 1:
+        return rates
+    coarse, keys = np.array(rates.in_buckets, np.float64), np.array(rates.of_keys, np.float64)
+    fine = bucket_of(np.array(rates.codes, np.int64), times * coarse.shape[1])
+    out = np.zeros((len(coarse), times * coarse.shape[1]))
+    for side in range(len(coarse)):
+        of_keys = np.bincount(fine, keys[side], out.shape[1])
+        rest = np.maximum(coarse[side] - of_keys.reshape(-1, times).sum(axis=1), 0.0)
+        out[side] = of_keys + np.repeat(rest / times, times)
+    found = tuple(m for m in rates.found_in_buckets for _ in range(times))
+    return replace(rates, in_buckets=tuple(map(tuple, out.tolist())), found_in_buckets=found)
 
 
 def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, row: I64) -> tuple[F64, F64]:
@@ -176,20 +203,33 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     for side, of_bucket in enumerate(np.array(rates.in_buckets, np.float64)):
         of_its_keys = np.bincount(items.bucket[keys], arrived[side, keys], len(of_bucket))
         arrived[side, rest] = np.maximum(of_bucket - of_its_keys, 0.0)[items.bucket[rest]]
+    lean = np.array(rates.lean or (1.0,) * len(arrived))[:, None]
     asking = arrived.sum(axis=0) - arrived
     if items.askers is None:
-        return replace(items, arrived=arrived, results=found * asking * items.stored)
+        return replace(items, arrived=arrived, results=lean * found * asking * items.stored)
     asking = items.askers.copy()
     asking[:, rest] = np.array(rates.asking_rest, np.float64)[:, items.bucket[rest]]
     asking[:, keys[known]] = np.array(rates.asking_keys, np.float64).reshape(len(asking), -1)[:, row[known]]
-    return replace(items, arrived=arrived, askers=asking, results=found * asking * items.stored)
+    return replace(items, arrived=arrived, askers=asking, results=lean * found * asking * items.stored)
 
 
 def _found(items: Items) -> F64:
-    """[n] m of each item in this batch: results of all sides over the pairs that were compared."""
-    pairs = (items.asking * items.stored).sum(axis=0)
-    out: F64 = items.results.sum(axis=0) / np.maximum(pairs, 1.0)
-    return out
+    """[n] m of each item in this batch: results of all sides over the pairs that were compared. What has expired since
+    was compared too, so the pairs may be too few, or none: then m is at most 1 for two sides, and not known for more,
+    where one tuple finds partial results of several sides."""
+    pairs, found = (items.asking * items.stored).sum(axis=0), items.results.sum(axis=0)
+    out: F64 = found / np.maximum(pairs, 1.0)
+    return np.minimum(out, 1.0) if len(items.stored) == 2 else np.where(pairs > 0, out, 0.0)
+
+
+def _lean(last: tuple[float, ...], items: Items, found: F64, weight: float) -> tuple[float, ...]:
+    """The factors by which more is found in the store of each side than the products say, with one more batch."""
+    told = (found * items.asking * items.stored).sum(axis=1)
+    if not told.sum() > 0:
+        return last
+    now = np.divide(items.results.sum(axis=1), told, out=np.ones(len(told)), where=told > 0)
+    before = np.array(last) if last else now
+    return tuple(float(f"{factor:.6g}") for factor in (before + weight * (now - before)).tolist())
 
 
 def _row(known: I64, codes: I64) -> tuple[I64, I64]:
@@ -200,7 +240,9 @@ def _row(known: I64, codes: I64) -> tuple[I64, I64]:
     return row, np.flatnonzero(known[row] == codes)
 
 
-def _rates(batches: int, buckets: F64, in_rest: F64, codes: I64, keys: F64, of_keys: F64) -> Rates:
+def _rates(
+    batches: int, buckets: F64, in_rest: F64, codes: I64, keys: F64, of_keys: F64, lean: tuple[float, ...]
+) -> Rates:  # fmt: skip
     nested = [tuple(map(tuple, np.round(counts, DIGITS).tolist())) for counts in (buckets, keys)]
     flat = [tuple(float(f"{m:.6g}") for m in found.tolist()) for found in (in_rest, of_keys)]
-    return Rates(batches, nested[0], flat[0], tuple(codes.tolist()), nested[1], flat[1])
+    return Rates(batches, nested[0], flat[0], tuple(codes.tolist()), nested[1], flat[1], lean)

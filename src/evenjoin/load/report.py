@@ -114,6 +114,7 @@ class LoadReport:
     hash_us, transfer_us      the time to place one row, and to take in one message (a tuple that is stored and probes
                               at the same instance is one message); 0 if there were none
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
+    trigger_ms                the trigger's interval; 0: batches follow each other
     speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
     partial                   codes of those heavy keys that some host of theirs has not counted
     rates                     arrivals and results, smoothed over batches; None if no planner asks
@@ -140,6 +141,7 @@ class LoadReport:
     hash_us: float = 0.0
     transfer_us: float = 0.0
     interval_ms: float = 0.0
+    trigger_ms: float = 0.0
     speeds: tuple[float, ...] = ()
     partial: tuple[int, ...] = ()
     rates: Rates | None = None
@@ -410,12 +412,19 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     return HeavyKey(first.code, name, arrived, probed, stored, results, askers=askers)
 
 
+BLURRED_MS = 1.0
+"""When a task began and how long it took are read from two clocks, and rounded."""
+
+
 def at_once(tasks: Sequence[tuple[float, float]]) -> int:
-    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms)."""
-    spans = [(began, began + elapsed / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0]
+    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms). Two that
+    overlap by less than BLURRED_MS followed each other on a core."""
+    spans = [
+        (began, began + max(elapsed - BLURRED_MS, 0.0) / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0
+    ]
     ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     running = np.cumsum([change for _, change in ends])
-    return int(running.max(initial=0))
+    return int(running.max(initial=min(len(spans), 1)))
 
 
 def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:

@@ -37,6 +37,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenjoin.errors import TableError
 from evenjoin.placement.links import Link
 from evenjoin.placement.order import Probing, intervals, probing_of
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
@@ -119,6 +120,22 @@ class RoutingTable:
         if regions == self.regions:
             return self
         return replace(self, version=self.version + 1, regions=regions, follows=None)
+
+    def refined(self, times: int) -> RoutingTable:
+        """The same placement with `times` as many buckets: bucket b becomes the buckets from b * times to
+        (b + 1) * times - 1. They are the same hash values, because a bucket is a contiguous range of them.
+        TableError if buckets are ordered: their parts are no such ranges."""
+        if times == 1:
+            return self
+        if self.ordered:
+            raise TableError("ordered buckets cannot be refined: they are cut anew")
+        regions = tuple(
+            replace(region, takes=Buckets(tuple(b * times + k for b in region.takes.ids for k in range(times))))
+            if isinstance(region.takes, Buckets)
+            else region
+            for region in self.regions
+        )
+        return replace(self, buckets=times * self.buckets, regions=regions, follows=None)
 
     def stating(self, other: RoutingTable) -> RoutingTable:
         """The same table with what the engine has stated on another one, of the same join and program."""

@@ -18,7 +18,8 @@ Pure values. Not here: which tuples a topology gets, which its region says (tabl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ __all__ = [
     "even_division",
     "meets_from_json",
     "pairs_of",
+    "renumbered",
     "topology_from_json",
 ]
 
@@ -172,6 +174,16 @@ def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
 
 
 Topology = Biclique | Grid | Cube
+
+
+def renumbered(topology: Topology, number: Sequence[int] | Mapping[int, int]) -> Topology:
+    """The same topology on other instances: `number[i]` takes the place of instance i."""
+    if isinstance(topology, Biclique):
+        return replace(topology, units=tuple(tuple(number[unit] for unit in units) for units in topology.units))
+    cells = tuple(number[cell] for cell in topology.cells)
+    if isinstance(topology, Cube):
+        return replace(topology, cells=cells)
+    return replace(topology, cells=cells, extra=tuple(number[cell] for cell in topology.extra))
 
 
 def topology_from_json(data: dict[str, Any]) -> Topology:

@@ -66,7 +66,8 @@ def advance(
     same: Same = "same" if before.table == work.table.name else "another"
     ran = Ran(work.table, same, work.watched if work.tracked else None, work.pack_names, work.grain)
     report = report_of(receipts, stored, kept, expired, before.report, ran)
-    report = replace(report, interval_ms=round(settings.interval_ms or clocks.since_last_ms, 3))
+    interval = round(settings.interval_ms or clocks.since_last_ms, 3)
+    report = replace(report, interval_ms=interval, trigger_ms=settings.interval_ms)
     items = None
     if work.tracked:
         report, items = with_rates(report, before.report, work.table)

@@ -23,7 +23,7 @@ from evenjoin.events import Migration, Progress
 from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
-from evenjoin.instance.migrate import Migrated, migrate_instance
+from evenjoin.instance.migrate import Migrated, migrate_here
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.load.report import LoadReport
@@ -199,8 +199,7 @@ class _Batch:
         raise AssertionError("every local instance runs in execute")
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
-        donors = range(work.table.instances)
-        return [migrate_instance(work, new, donor, self._folder, self._segments, new_attempt()) for donor in donors]
+        return migrate_here(work, new, self._folder, self._segments, new_attempt)
 
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):

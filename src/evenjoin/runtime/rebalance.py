@@ -7,16 +7,17 @@ The guards are the same for all planners. They judge only the units whose load a
 * cool-down: nothing is planned in the `cooldown` batches after a rebalance, so that its effect is seen first. Nothing
   is planned in the first `cooldown` batches of all, when there is hardly any state.
 * gain: in some row of the strategy's load (a side, as a rule) the heaviest load among the touched units must sink by
-  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch, or, if the
-  strategy has a method `relieved`, of as much of what it balances (D-JB may balance stored tuples).
+  `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch (by
+  default 0.5 % of those of the batch), or, if the strategy has a method `relieved`, of as much of what it balances
+  (D-JB may balance stored tuples).
   Where the number of instances changes, or there is a matrix of cells, another rule holds: the strategy's own imbalance
   must sink by `min_gain`, or the load of the fullest instance. Both are forecasts, of the old table too: what one batch
   happened to leave uneven is not a gain. A task that is too full is worse than too many tasks, so more tasks for it
   need no other gain.
 * tasks saved: while no task is too full, Square, Dynamic and A-DSP may move up to WORTH times what a task stores for
   each task that a plan saves. A plan that saves one task and moves everything is refused; if it saves many, it passes.
-* budget: no more than `budget` stored tuples may move at once. This is not judged when the buckets themselves change,
-  as they do when a keyed table scales out or in. Then nearly everything moves, and that is what was asked for.
+* budget: no more than `budget` stored tuples may move at once. It holds for another number of instances too. Only where
+  a strategy makes a new table whose buckets do not refine the old ones, nobody can say what moves, and it passes.
 
 A strategy that weighs (`auto`) judges gain and price itself; cool-down and budget hold for it too.
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from evenjoin.events import Verdict
 from evenjoin.load.items import Change, Items, change, planning_items
+from evenjoin.load.refined import comparable
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
@@ -46,6 +48,10 @@ from evenjoin.strategies.sized import Sized
 WORTH = 2.0
 """To dissolve a task is to move about what it stores. A plan may move this many times as much for each task that it
 saves."""
+LEAST_PART = 0.005
+"""The part of a batch's tuples and results that a rebalance must relieve instances of, unless `min_work` says it."""
+LEAST_WORK = 100.0
+"""Fewer tuples and results are not worth a rebalance, however small batches are: a task takes longer to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,10 @@ def decide(
     verdict = replace(verdict, planner_ms=round((now() - started) * 1000, 3))
     check(planned)
     if strategy.tracked:
-        what = change(items, table, planned)
-        verdict = replace(verdict, forecast=round(strategy.imbalance(items, planned), 4), moves=what.moves)
-        refused = _refused(strategy, items, table, planned, guards, what)
+        seen, old, new = (items, table, planned) if items.fit(planned) else comparable(items, table, planned)
+        what = change(seen, old, new)
+        verdict = replace(verdict, forecast=round(strategy.imbalance(seen, new), 4), moves=what.moves)
+        refused = _refused(strategy, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
     return Decision(planned, replace(verdict, sentence="rebalance", rebalanced=report.batch))
@@ -126,9 +133,16 @@ def _refused(
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
     by_its_own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(strategy, "relieved", None)
     relieved = what.relieved if by_its_own is None else by_its_own(items, old, new)
-    if relieved < guards.min_work:
+    if relieved < _least_work(guards, items):
         return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"
     return None
+
+
+def _least_work(guards: Guards, items: Items) -> float:
+    """How many tuples and results a batch instances must be relieved of."""
+    if guards.min_work is not None:
+        return guards.min_work
+    return max(LEAST_PART * float(items.arrived.sum() + items.results.sum()), LEAST_WORK)
 
 
 def _refused_size(

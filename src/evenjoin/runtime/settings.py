@@ -17,7 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -38,6 +38,8 @@ from evenjoin.strategies.ordered import Ordered
 DEFAULT_INSTANCES = 2
 MERGE_BUDGET = 1_000_000
 PAIR_LIMIT = 1 << 17
+MEMORY_PART = 0.25
+"""The part of the machine's memory that the stored tuples of `instances="auto"` may take, if nobody says it."""
 T = TypeVar("T")
 Step = Callable[[str, int], None]
 """Called with (name of the step, number of the batch or the instance)."""
@@ -49,18 +51,19 @@ class Guards:
 
     cooldown: how many batches after a rebalance, and at the start, no other one is planned.
     min_gain: the part of its load that the heaviest of the changed units must be relieved of.
-    min_work: how many tuples and results a batch instances must be relieved of.
+    min_work: how many tuples and results a batch instances must be relieved of. None is 0.5 % of those of the batch, so
+        that the limit grows with the stream, and at least 100.
     budget: how many stored tuples may move in one rebalance; None is no limit.
     """
 
     cooldown: int = 1
     min_gain: float = 0.05
-    min_work: float = 1000.0
+    min_work: float | None = None
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        given: dict[str, Any] = {"cooldown": self.cooldown, "min_gain": self.min_gain, "min_work": self.min_work}
-        given |= {} if self.budget is None else {"budget": self.budget}
+        given: dict[str, Any] = {"cooldown": self.cooldown, "min_gain": self.min_gain}
+        given |= {name: getattr(self, name) for name in ("min_work", "budget") if getattr(self, name) is not None}
         for name, value in given.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
                 raise SpecError(f"{name}={value!r}: a number of at least 0 is needed")
@@ -150,7 +153,8 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
     Without a strategy it is "auto". Only `evenjoin.join` and `evenjoin.local` may call this, because the warnings point
     at the line that called those.
     """
-    instances = _instances(asked)
+    scaling = _scaling(spec, asked)
+    instances = scaling.min_instances if scaling is not None else _check_whole("instances", asked.instances)
     for name, value in {"merge_budget": asked.merge_budget, "pair_limit": asked.pair_limit}.items():
         _check_whole(name, value)
     if type(asked.track) is not int or asked.track < 0:
@@ -162,7 +166,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
     if asked.durability not in ("fsync", "os"):
         raise SpecError(f"durability={asked.durability!r}: use 'fsync' or 'os'")
     idle, sub_window = asked.idle_timeout, asked.sub_window
-    strategy = _strategy(spec, asked, instances)
+    strategy = _strategy(spec, asked, instances, scaling)
     settings = Settings(
         strategy=strategy,
         instances=instances,
@@ -176,7 +180,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         track=asked.track,
         redact_keys=asked.redact_keys,
         durability=asked.durability,
-        elastic=asked.scaling is not None,
+        elastic=scaling is not None,
         grain=grain_of(strategy),
         hooks=_value("hooks", asked.hooks, Hooks()),
     )
@@ -203,21 +207,29 @@ def check_apart(name: str, output: Any, folder: Folder) -> None:
             raise SpecError(f"{what} is inside the checkpoint {folder.root}: give it another folder")
 
 
-def _instances(asked: Asked) -> int:
-    """The number of instances to start with."""
+def _scaling(spec: JoinSpec, asked: Asked) -> Scaling | None:
+    """The limits of `instances="auto"`; None where their number is fixed. What was not said of the room of an instance
+    is what this machine has. Without any limits a join starts with as many instances as it has by default."""
     scaling = asked.scaling
     if scaling is not None and not isinstance(scaling, Scaling):
         raise SpecError(f"scaling={scaling!r}: an evenjoin.Scaling(task_capacity=...) is needed")
-    if asked.instances == "auto":
-        if scaling is None:
-            raise SpecError(
-                'instances="auto" needs scaling=evenjoin.Scaling(task_capacity=...): '
-                "how many stored tuples an instance has room for"
-            )
-        return scaling.min_instances
-    if scaling is not None:
-        raise SpecError('scaling=...: only with instances="auto"')
-    return _check_whole("instances", asked.instances)
+    if asked.instances != "auto":
+        if scaling is not None:
+            raise SpecError('scaling=...: only with instances="auto"')
+        return None
+    if scaling is None:
+        scaling = Scaling(min_instances=max(DEFAULT_INSTANCES, len(spec.sides) if asked.layout == "split" else 1))
+    if scaling.task_capacity is None and scaling.task_memory is None:
+        return replace(scaling, task_memory=MEMORY_PART * _memory() / (os.cpu_count() or 1))
+    return scaling
+
+
+def _memory() -> int:
+    """The bytes of memory of this machine; where it does not say, as much as a small one has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # no POSIX system
+        return 4 << 30
 
 
 def _check_whole(name: str, value: object) -> int:
@@ -245,12 +257,12 @@ def _value(name: str, given: T | None, default: T) -> T:
     return given
 
 
-def _strategy(spec: JoinSpec, asked: Asked, instances: int) -> Strategy:
+def _strategy(spec: JoinSpec, asked: Asked, instances: int, scaling: Scaling | None) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
     chosen = _for_join(spec, resolve(strategy if strategy is not None else _default(spec, asked)), instances, layout)
-    chosen = fixed(chosen, instances) if asked.scaling is None else elastic(chosen, asked.scaling)
-    most = asked.scaling.max_instances if asked.scaling is not None else instances
+    chosen = fixed(chosen, instances) if scaling is None else elastic(chosen, scaling)
+    most = scaling.max_instances if scaling is not None else instances
     tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
     if not all(suits(spec, table) for table in tables):
         between = "between the sides" if len(spec.sides) == 2 else "that all sides have in common"

@@ -51,7 +51,7 @@ class Line:
     """One batch of a simulation.
 
     imbalance, threshold   by the strategy's own measure; `within`: whether the one is at most the other
-    verdict                the monitor's sentence
+    verdict                the monitor's sentence, and `changes`: whether the next batch has another table
     moved                  stored tuples that migrated before the batch
     planner_ms             measured; None if no table was offered
     regions, records       the size of the table, and how many keys have a region of their own
@@ -78,6 +78,7 @@ class Line:
     latency_p99_ms: float
     throughput: float
     results: int
+    changes: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -212,6 +212,7 @@ class Simulation:
             round(latency.p99_ms, 3),
             round(latency.throughput, 1),
             report.matches,
+            verdict.calls_for_rebalance,
         )
 
 

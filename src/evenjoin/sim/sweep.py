@@ -18,6 +18,7 @@ from typing import Any
 from evenjoin.errors import SpecError
 from evenjoin.sim.floor import floor_of
 from evenjoin.sim.scenario import Line, Scenario
+from evenjoin.sim.scripted import Scripted
 from evenjoin.sim.simulation import Simulation
 from evenjoin.sim.stream import Mode, Stream
 
@@ -103,7 +104,7 @@ def sweep(
 
 def seeded(scenario: Scenario, seed: int) -> Scenario:
     """The same scenario with another seed of its stream."""
-    assert isinstance(scenario.source, Stream)
+    assert isinstance(scenario.source, (Stream, Scripted))
     return replace(scenario, source=replace(scenario.source, seed=seed), seed=seed)
 
 
@@ -126,7 +127,7 @@ def outcome(lines: Sequence[Line], floor: float | None = None) -> Outcome:
     within = [line.within for line in judged if line.within is not None]
     return Outcome(
         mean(within) if within else None,
-        sum(line.verdict == "rebalance" for line in lines),
+        sum(line.changes for line in lines),
         sum(line.moved for line in lines),
         median(line.imbalance or 0.0 for line in judged),
         lines[-1].imbalance or 0.0,

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
-from typing import TYPE_CHECKING
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -30,9 +29,7 @@ from evenjoin.placement.table import Layout, Region, RoutingTable, Succession
 from evenjoin.placement.topology import Biclique
 from evenjoin.strategies.adsp.mapping import numbered
 from evenjoin.strategies.bistream import ContRand
-
-if TYPE_CHECKING:
-    from evenjoin.strategies.elastic import Scaling
+from evenjoin.strategies.scaling import Scaling
 
 Members = tuple[int, ...]
 
@@ -76,10 +73,10 @@ class Subgroups:
         """The worst subgroup of those that should have another number of members: its fullest member over what is
         allowed, or what it should at least store over its mean. Where no more instances can be had, being too full
         counts for nothing."""
-        load, capacity, worst = self.load(items, table)[0], self.scaling.task_capacity, 0.0
+        load, capacity, worst = self.load(items, table)[0], self.scaling.capacity(items), 0.0
         for members in _subgroups(table):
             some = load[list(members)]
-            wanted = self._wanted(some)
+            wanted = _wanted(some, capacity, self.scaling)
             if wanted > len(some) and table.instances < self.scaling.max_instances:
                 worst = max(worst, float(some.max()) / (self.scaling.scale_out * capacity))
             if wanted < len(some) and table.instances > self.scaling.min_instances:
@@ -87,9 +84,9 @@ class Subgroups:
         return worst
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | None:
-        load, subgroups = self.load(items, table)[0], _subgroups(table)
+        load, subgroups, capacity = self.load(items, table)[0], _subgroups(table), self.scaling.capacity(items)
         stored = [float(load[list(members)].sum()) for members in subgroups]
-        wanted = [self._wanted(load[list(members)]) for members in subgroups]
+        wanted = [_wanted(load[list(members)], capacity, self.scaling) for members in subgroups]
         while sum(wanted) > max(self.scaling.max_instances, len(wanted)):
             several = [n for n, members in enumerate(wanted) if members > 1]
             wanted[min(several, key=lambda n: stored[n] / (wanted[n] - 1))] -= 1  # its members would be the least full
@@ -97,13 +94,14 @@ class Subgroups:
             return None
         return _resized(table, subgroups, wanted)
 
-    def _wanted(self, stored: F64) -> int:
-        """How many members a subgroup should have whose members [n] store so much."""
-        room, now = self.scaling.task_capacity, len(stored)
-        enough = max(ceil(float(stored.sum()) / (self.scaling.fill * room)), 1)
-        if float(stored.max()) > self.scaling.scale_out * room:
-            return max(enough, now)
-        return min(enough, now) if float(stored.mean()) < self.scaling.scale_in * room else now
+
+def _wanted(stored: F64, room: float, scaling: Scaling) -> int:
+    """How many members a subgroup should have whose members [n] store so much, each having room for `room` tuples."""
+    now = len(stored)
+    enough = max(ceil(float(stored.sum()) / (scaling.fill * room)), 1)
+    if float(stored.max()) > scaling.scale_out * room:
+        return max(enough, now)
+    return min(enough, now) if isfinite(room) and float(stored.mean()) < scaling.scale_in * room else now
 
 
 def _subgroups(table: RoutingTable) -> list[Members]:

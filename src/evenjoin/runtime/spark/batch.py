@@ -27,7 +27,7 @@ from evenjoin.errors import EvaluationError
 from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
-from evenjoin.instance.migrate import Migrated, migrate_instance
+from evenjoin.instance.migrate import Migrated, Moving, migrate_instance
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
@@ -85,11 +85,14 @@ class SparkBatch:
         self._joined(work, watermark, frozenset(missing)).write.format("noop").mode("overwrite").save()
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
-        spark, donors = self._frame.sparkSession, work.table.instances
-        rows = spark.range(0, donors, 1, donors).mapInArrow(
-            partial(migrate_partition, work, new, self._folder), "r string"
+        moving = Moving.to(new, work)
+        donors = moving.donors
+        if not donors:
+            return moving.completed([])
+        rows = self._frame.sparkSession.range(0, len(donors), 1, len(donors)).mapInArrow(
+            partial(migrate_partition, moving, donors, self._folder), "r string"
         )
-        return [Migrated.from_json(json.loads(row.r)) for row in rows.collect()]
+        return moving.completed(Migrated.from_json(json.loads(row.r)) for row in rows.collect())
 
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
@@ -221,12 +224,13 @@ def _take(arrivals: Arrivals, kind: int, line: int, blob: pa.Scalar) -> None:
 
 
 def migrate_partition(
-    work: Work, new: RoutingTable, folder: Folder, batches: Iterator[pa.RecordBatch]
+    moving: Moving, donors: Sequence[int], folder: Folder, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """One donor's part of a migration. The one row that it yields says what it did, as JSON."""
     for _ in batches:
         pass
-    done = migrate_instance(work, new, _partition(), folder, _segments(folder, work), new_attempt())
+    segments = _segments(folder, moving.work)
+    done = migrate_instance(moving, donors[_partition()], folder, segments, new_attempt())
     yield pa.RecordBatch.from_arrays([pa.array([json.dumps(done.to_json())])], names=["r"])
 
 

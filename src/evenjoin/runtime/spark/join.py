@@ -93,7 +93,7 @@ def join(
     for a condition without an equality. Without a number it is as many as Spark runs at once.
     layout: each instance keeps all sides ("shared") or only one ("split").
     guards: `evenjoin.Guards(cooldown, min_gain, min_work, budget)`, the limits of rebalancing.
-    scaling: `evenjoin.Scaling(task_capacity, ...)`, the limits of scaling; needed with instances="auto".
+    scaling: `evenjoin.Scaling(task_capacity, ...)`, the limits of scaling with instances="auto".
     sub_window: the width of the slices of event time in which state is stored and expires.
     merge_budget: stored tuples that an instance may rewrite per batch and side to keep its files few.
     pair_limit: candidate pairs that an instance looks at together; it bounds the memory that a hot key takes.

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.load.cost import Cost, copies, makespan
-from evenjoin.load.items import F64, Items, cells_of_items, regions_of_items
+from evenjoin.load.items import F64, Items, regions_of_items
 from evenjoin.placement.place import routed
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.slots import WHOLE, Role
@@ -43,7 +43,7 @@ HORIZON = 20
 SMALL = 0.1
 """A key below this part of a core's share is moved, not divided."""
 CANDIDATES = 16
-"""Keys an instance, heaviest first, that are looked at."""
+"""Keys an instance, heaviest first, that are looked at; and how many an instance may have regions of their own."""
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Into how many cells a key may be divided."""
 THIN = 0.02
@@ -75,7 +75,7 @@ class Draft:
     """The edits of one planning. Mutable, and private to it."""
 
     def __init__(self, items: Items, table: RoutingTable, cost: Cost, cores: int, price: Price) -> None:
-        self.items, self.table, self.cores, self.price = items, table, cores, price
+        self.items, self.table, self.cost, self.cores, self.price = items, table, cost, cores, price
         self.lanes = min(cores, table.instances)
         self.send = cost.send_ms
         self.per = float(cost.each[1] + cost.each[2] * (table.groups - 1)), float(cost.each[3])
@@ -103,7 +103,9 @@ class Draft:
         self.own: npt.NDArray[np.bool_] = items.is_key & (routed(table, items.code) >= 0)
         cut = np.array([isinstance(each.topology, (Grid, Cube)) for each in table.regions])
         self.divided = {int(k): shares[:, region[k]] for k in np.flatnonzero((self.host < 0) & cut[region])}
-        self.bucket = np.where(items.is_key & self.own, -1, np.minimum(cells_of_items(items, table), table.buckets - 1))
+        self.bucket = np.where(self.own, -1, items.bucket)
+        self.rest = np.full(table.buckets, -1)
+        self.rest[items.bucket[~items.is_key]] = np.flatnonzero(~items.is_key)
 
     @property
     def time(self) -> float:
@@ -112,6 +114,7 @@ class Draft:
 
     def improve(self) -> None:
         """Merge back what no longer pays, then relieve the longest task step by step; remember the best state."""
+        self._make_room()
         self._merge_back()
         self._remember()
         for _ in range(4 * self.table.instances + 8):
@@ -146,29 +149,47 @@ class Draft:
         if saved > self.saved:
             self.best, self.saved = len(self.steps), saved
 
+    def _make_room(self) -> None:
+        """If the table is full, the keys that have least to do go home, of equal ones those with least stored: one for
+        each instance. That lasts only if what takes their place repays it."""
+        full = CANDIDATES * self.table.instances
+        mine = np.flatnonzero(self.own & ((self.host >= 0) | np.isin(np.arange(len(self.own)), list(self.divided))))
+        if self.own.sum() < full:
+            return
+        for k in mine[np.lexsort((self.stored[mine], self.whole[mine]))][: self.table.instances].tolist():
+            if self._home(k) >= 0:
+                self._go_home(k)
+
     def _merge_back(self) -> None:
         """A divided key goes home where that saves more copies than it costs."""
         for k, shares in list(self.divided.items()):
-            home = np.zeros_like(shares)
-            home[:, self._home(k)] = 1.0
+            if self._home(k) < 0:
+                continue
+            home = self._at(self._home(k))
             tasks = self.tasks - self._vector(k, shares) + self._vector(k, home)
             sent = self.sent - self._copies(k, shares)
             moving = float((self.items.stored[:, k, None] * np.maximum(home - shares, 0)).sum())
             after = makespan(tasks, self.cores) + self.send * sent / self.cores
             if sent < self.sent and self.time - after > self.price.move_ms * moving / HORIZON:
-                self.tasks, self.sent, self.moved = tasks, sent, self.moved + moving
-                self.host[k] = self._home(k)
-                del self.divided[k]
-                self._note(k, None, self._home(k), 0.0, self._home(k))
+                self._go_home(k)
+
+    def _go_home(self, k: int) -> None:
+        home = self._home(k)
+        self._put(k, self._at(home))
+        self.host[k] = home
+        self._note(k, None, home, 0.0, home)
+
+    def _put(self, k: int, after: F64) -> None:
+        """The key has these shares from now on."""
+        before = self._shares(k)
+        self.tasks = self.tasks - self._vector(k, before) + self._vector(k, after)
+        self.sent += self._copies(k, after) - self._copies(k, before)
+        self.moved += float((self.items.stored[:, k, None] * np.maximum(after - before, 0)).sum())
+        self.divided.pop(k, None)
 
     def _home(self, k: int) -> int:
         """The instance of the key's bucket."""
-        bucket = int(self.items.bucket[k])
-        return int(self.host[~self.items.is_key][self._rest(bucket)])
-
-    def _rest(self, bucket: int) -> int:
-        """The number of a bucket's remainder among the remainders."""
-        return int(np.flatnonzero(self.items.bucket[~self.items.is_key] == bucket)[0])
+        return int(self.host[self.rest[self.items.bucket[k]]])
 
     def _vector(self, k: int, shares: F64) -> F64:
         """[instances] What a key with these shares costs the tasks."""
@@ -183,6 +204,8 @@ class Draft:
         to = int(self.tasks.argmin())
         here = np.flatnonzero(self.host == at)
         keys = here[self.items.is_key[here]]
+        if self.own.sum() >= CANDIDATES * self.table.instances:
+            keys = keys[self.own[keys]]
         keys = keys[np.argsort(-self.whole[keys], kind="stable")[:CANDIDATES]]
         if len(keys):
             gains = self._gains(at, to, self.whole[keys], self.stored[keys])
@@ -225,10 +248,12 @@ class Draft:
             yield _Offer(gain, k, -1, topology, shares)
 
     def _shares(self, k: int) -> F64:
-        if k in self.divided:
-            return self.divided[k]
+        return self.divided[k] if k in self.divided else self._at(int(self.host[k]))
+
+    def _at(self, instance: int) -> F64:
+        """The shares of a key that lives on one instance."""
         out = np.zeros((self.table.groups, self.table.instances))
-        out[:, self.host[k]] = 1.0
+        out[:, instance] = 1.0
         return out
 
     def _take(self, offer: _Offer, at: int) -> None:
@@ -243,15 +268,9 @@ class Draft:
             self.host[some] = offer.to
             self.steps.append(Step(None, None, int(self.items.bucket[k]), offer.to, share, at))
             return
-        before, after = self._shares(k), offer.shares
-        if after is None:
-            after = np.zeros_like(before)
-            after[:, offer.to] = 1.0
-        share = float(self._vector(k, before)[at] / self.tasks[at])
-        self.tasks = self.tasks - self._vector(k, before) + self._vector(k, after)
-        self.sent += self._copies(k, after) - self._copies(k, before)
-        self.moved += float((self.items.stored[:, k, None] * np.maximum(after - before, 0)).sum())
-        self.divided.pop(k, None)
+        after = self._at(offer.to) if offer.shares is None else offer.shares
+        share = float(self._vector(k, self._shares(k))[at] / self.tasks[at])
+        self._put(k, after)
         if offer.topology is None:
             self.host[k] = offer.to
             units = Biclique(((offer.to,),) * self.table.groups)
@@ -261,8 +280,10 @@ class Draft:
             self._note(k, offer.topology, -1, share, at)
 
     def _note(self, k: int, topology: Topology | None, to: int, share: float, at: int) -> None:
-        """A key has a region of its own from now on; without a topology it goes home."""
-        self.own[k], self.bucket[k] = topology is not None, -1
+        """A key has a region of its own from now on, unless it goes home: then it is in its bucket, and moves with
+        it."""
+        self.own[k] = to != self._home(k)
+        self.bucket[k] = -1 if self.own[k] else self.items.bucket[k]
         self.steps.append(Step(int(self.items.code[k]), topology, -1, to, share, at))
 
 

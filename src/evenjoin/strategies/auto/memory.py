@@ -68,6 +68,10 @@ class Memory:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Memory:
-        tables = {name: RoutingTable.from_json(data[name]) if data[name] else None for name in ("shadow", "former")}
-        seen = tuple(tuple(tuple(row) for row in rows) for rows in data["seen"])
-        return cls(**{**data, **tables, "seen": seen})
+        """What was written by this version or another: what it does not know is left out, what is missing is as at the
+        start."""
+        known = {name: value for name, value in data.items() if name in cls.__slots__}
+        for name in ("shadow", "former"):
+            known[name] = RoutingTable.from_json(known[name]) if known.get(name) else None
+        known["seen"] = tuple(tuple(tuple(row) for row in rows) for rows in known.get("seen", ()))
+        return cls(**known)

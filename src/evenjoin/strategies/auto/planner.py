@@ -118,9 +118,10 @@ class Auto:
         self, report: LoadReport, items: Items, table: RoutingTable, past: Past, limits: Limits
     ) -> Weighed:  # fmt: skip
         """What to do after a batch; see the top of this file."""
-        known = _told(past, report, table)
+        raw = items_of(report, table)
+        known = _told(past, report, raw, table)
         cores = self.cores or known.cores or table.instances
-        model, raw = Model(fit(known.batches), cores), items_of(report, table)
+        model = Model(fit(known.batches), cores)
         price = Price(min(cores, table.instances), known.factor)
         now, usual = model.time(raw, table), model.time(items, table)
         known = _counted(known, model, raw, now)
@@ -196,10 +197,10 @@ def drafted(items: Items, table: RoutingTable, cost: Cost, cores: int, price: Pr
     return draft
 
 
-def _told(past: Past, report: LoadReport, table: RoutingTable) -> Memory:
+def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
     """The memory with this batch, and without tables that the present one does not follow or precede."""
     known = Memory.from_json(past.memory) if past.memory is not None else Memory()
-    known = known.after(seen_in(report), report.cores)
+    known = known.after(seen_in(report, raw, table), report.cores)
     if known.shadow is not None and (known.shadow.version, known.shadow.instances) != (
         table.version + 1,
         table.instances,
