@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.load.items import items_of, loads, planning_items, regions_of_items
+from evenjoin.load.rates import Rates, rates_after, smoothed
 from evenjoin.load.report import LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Reach, Region, RoutingTable, check
 from evenjoin.placement.place import cells_of
@@ -147,3 +150,17 @@ def test_other_cuts_start_rates_anew():
             join.process({"l": rows([3, 7, 12]), "r": rows([3, 7, 12])})
             seen.append(join.load().rates.batches)
     assert seen == [1, 2, 1, 2]
+
+
+def test_where_tuples_expire_results_lean_to_a_side_by_those_who_ask():
+    """Equal batches in which all is found in the store of side 0: so it is with rates too, and they survive a file."""
+    table = one_band()
+    plain = items_of(loaded(table, [5, 5, 12], [4, 6, 12]), table)
+    plain = replace(plain, results=np.stack([plain.results[0], np.zeros(len(plain))]))
+    assert plain.results[0].sum() > 0
+    rates = None
+    for _ in range(3):
+        rates = rates_after(rates, plain, expired=1)
+    again = smoothed(plain, Rates.from_json(json.loads(json.dumps(asdict(rates)))))
+    assert (rates.lean[1], rates.cuts) == (0.0, table.cuts)
+    np.testing.assert_allclose(again.results.sum(axis=1), plain.results.sum(axis=1), rtol=1e-3)

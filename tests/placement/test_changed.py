@@ -139,3 +139,11 @@ def test_a_rescaled_hash_table_keeps_what_it_can(instances):
     codes = np.arange(20_000)
     rows = changed(old, new, 0).rows(codes, "sorted")
     assert len(rows) == len(np.unique(diff(old, new, 0, At(codes, np.zeros(len(codes), np.uint32))).enter_row))
+
+
+def test_of_ordered_buckets_anything_may_change():
+    """They are no ranges of hashes, so cells of two tables do not lie over each other."""
+    hashed = resolve("hash").initial(2, 2, "shared")
+    ordered = replace(hashed, cuts=tuple(range(hashed.buckets - 1)))
+    for old, new in ((hashed, ordered), (ordered, hashed), (ordered, replace(ordered, version=1))):
+        assert changed(old, new, 0) is None

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenjoin.errors import SpecError, TableError
 from evenjoin.load.items import Items, items_of, moved_tuples, work_by_instance
 from evenjoin.load.refined import comparable, refined_items
 from evenjoin.load.report import LoadReport
-from evenjoin.placement import At, Biclique, Buckets, Cube, Grid, Keys, Region, RoutingTable, check, diff, place
+from evenjoin.placement import At, Biclique, Buckets, Cube, Grid, Keys, Reach, Region, RoutingTable, check, diff, place
 from evenjoin.placement.cube import Dim
 from evenjoin.placement.place import bucket_of
 from evenjoin.placement.topology import Role
@@ -215,6 +216,20 @@ def test_what_is_not_for_it():
     assert not can_resize(resolve("random").initial(1, 2, "shared"))
     assert can_resize(resolve("random").initial(2, 2, "shared"))
     assert can_resize(resolve("hash").initial(1, 2, "shared"))
+
+
+def test_ordered_buckets_are_neither_handed_over_nor_refined():
+    """Their parts are no ranges of hashes. Nor does another table refine them, whatever its number of buckets."""
+    hashed = resolve("hash").initial(2, 2, "shared")
+    table = replace(hashed, reach=Reach(-1, 1), cuts=tuple(range(hashed.buckets - 1)))
+    items = nothing_known(hashed)
+    assert not can_resize(table)
+    with pytest.raises(SpecError, match="cut anew"):
+        resized(table, 3, items)
+    with pytest.raises(TableError, match="cut anew"):
+        table.refined(2)
+    for pair in ((table, hashed.refined(2)), (hashed.refined(2), table)):
+        assert comparable(items, *pair) == (items, *pair)
 
 
 @st.composite

@@ -53,6 +53,7 @@ from evenjoin.runtime.dispatch import keeps_together, suits
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import open_folder
 from evenjoin.strategies import resolve
+from evenjoin.strategies.base import for_join
 from evenjoin.strategies.elastic import Scaling, fixed
 from evenjoin.strategies.sized import Sized
 
@@ -285,10 +286,11 @@ def check_runs(workload: JoinWorkload, strategy: str, instances: int, layout: La
 
 
 def fewest(workload: JoinWorkload, strategy: str, layout: Layout = "shared") -> int:
-    """The fewest instances a strategy can start with."""
+    """The fewest instances a strategy can start with. SpecError if it cannot run the join."""
+    found = for_join(resolve(strategy), workload.spec())
     for instances in range(1, MOST):
         try:
-            first_table(workload, strategy, instances, layout)
+            found.initial(instances, len(workload.aliases), layout)
         except SpecError:
             continue
         return instances
@@ -299,11 +301,7 @@ def first_table(
     workload: JoinWorkload, strategy: str, instances: int, layout: Layout = "shared"
 ) -> RoutingTable:  # fmt: skip
     """The table a strategy starts with. SpecError if it cannot run the join, or not on so many instances."""
-    found = resolve(strategy)
-    for_join = getattr(found, "for_join", None)  # only those that place by the join graph have it
-    if for_join is not None:
-        found = for_join(workload.spec())
-    return found.initial(instances, len(workload.aliases), layout)
+    return for_join(resolve(strategy), workload.spec()).initial(instances, len(workload.aliases), layout)
 
 
 def _best(
