@@ -124,7 +124,7 @@ def test_only_commits_with_a_migration_are_read_for_migrations():
                 join.process({"l": pa.table({"k": [1, 2, 3]}, SCHEMA)})
             told = join.migrations()
     assert [(event.batch, event.target) for event in told] == [
-        (60, "hash/shared on 3"), (120, "hash/shared on 2"), (180, "hash/shared on 4"), (240, "hash/shared on 3")
+        (60, "auto/shared on 3"), (120, "auto/shared on 2"), (180, "auto/shared on 4"), (240, "auto/shared on 3")
     ]  # fmt: skip
     with evenjoin.local({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k", instances=3, checkpoint=folder) as join:
         folder.read.clear()

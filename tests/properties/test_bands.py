@@ -156,7 +156,7 @@ def test_same_answer_minus_late_tuples(other, data, delay, more):
 def test_same_answer_by_name(condition, data, layout, instances, more):
     """The default strategy of such a join, in both layouts."""
     with evenjoin.local(SCHEMAS, condition, select=SELECT, instances=instances, layout=layout) as join:
-        assert (join.table().origin, join.table().layout) == ("random", layout)
+        assert (join.table().origin, join.table().layout) == ("adsp", layout)
         results = [join.process(batch) for batch in more.draw(batches(data))]
     assert multiset(pa.concat_tables(results)) == brute_force(build_spec(SCHEMAS, condition, select=SELECT), data)
 

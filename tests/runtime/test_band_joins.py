@@ -239,12 +239,15 @@ def test_a_condition_that_cannot_run_is_refused(on, says, under):
 
 
 def test_the_default_strategy():
-    """An equality or a window goes by hash; without either all instances meet."""
+    """With an equality or a window keys are moved and divided; without either areas or a grid are made. In layout split
+    keys stay where their hash puts them."""
     for on, options, made in [
-        ("l.k = r.k AND l.x < r.x", {}, ("hash", "shared")),
-        ("l.k < r.k", {"window": evenjoin.tumbling(5), "event_time": "k"}, ("hash", "shared")),
-        ("l.k < r.k", {}, ("random", "shared")),
-        ("l.k <> r.k", {"layout": "split"}, ("random", "split")),
+        ("l.k = r.k AND l.x < r.x", {}, ("auto", "shared")),
+        ("l.k < r.k", {"window": evenjoin.tumbling(5), "event_time": "k"}, ("auto", "shared")),
+        ("l.k = r.k", {"layout": "split"}, ("hash", "split")),
+        ("l.k < r.k", {}, ("adsp", "shared")),
+        ("l.k < r.k", {"redact_keys": True}, ("square", "shared")),
+        ("l.k <> r.k", {"layout": "split"}, ("adsp", "split")),
     ]:
         with evenjoin.local(SIDES, on, instances=4, **options) as join:
             assert (join.table().origin, join.table().layout) == made
