@@ -55,7 +55,7 @@ def test_text_shows_what_was_crafted_and_does_nothing_of_it(checkpoint: Path) ->
     assert any(f"'{SHOWN}!'" in line for line in lines)  # the condition
     assert any(f"l{SHOWN} 10, r 10" in line for line in lines)  # the alias
     assert not any(line.startswith("<script>") for line in lines)
-    assert any("hash/shared on 1 -> hash/shared on 2" in line for line in lines)
+    assert any("auto/shared on 1 -> auto/shared on 2" in line for line in lines)
 
 
 def test_a_terminal_gets_no_colour_of_a_key(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:

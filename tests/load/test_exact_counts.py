@@ -116,6 +116,8 @@ def test_rates_are_smoothed_and_outlive_a_change_of_table():
 
 
 def test_rates_start_anew_with_other_buckets():
+    """Six buckets are no refinement of four."""
+
     def items(buckets, count):
         zeros = np.zeros(buckets, np.int64)
         counts = np.full((2, buckets), float(count))
@@ -123,7 +125,7 @@ def test_rates_start_anew_with_other_buckets():
 
     rates = rates_after(rates_after(None, items(4, 10)), items(4, 20))
     assert (rates.batches, rates.in_buckets[0]) == (2, (15.0,) * 4)
-    assert rates_after(rates, items(8, 3)).batches == 1
+    assert rates_after(rates, items(6, 3)).batches == 1
 
 
 def test_recent_intake_is_of_one_table():

@@ -89,7 +89,7 @@ def test_migrations_are_told(spark, tmp_path):
     query = start(evenjoin.join(sides(spark, tmp_path), on=ON, instances=3, **OPTIONS), tmp_path, Collected())
     query.awaitTermination()
     (event,) = query.migrations()
-    assert (event.batch, event.source, event.target) == (1, "hash/shared on 2", "hash/shared on 3")
+    assert (event.batch, event.source, event.target) == (1, "auto/shared on 2", "auto/shared on 3")
     assert event.tuples > 0
     assert event.pause_ms > 0
     assert query.table().instances == 3
