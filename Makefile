@@ -34,7 +34,7 @@ $(STAMP): requirements.txt pyproject.toml
 java:  ## Java 17+ is there, or is installed, or the command to do so is printed
 	@sh .ci/system.sh java
 
-demo: setup java  ## a ride-hailing day on local Spark, hash and auto side by side, under a minute
+demo: setup java  ## a ride-hailing day on local Spark, hash and auto side by side, about a minute
 	@$(BIN)/evenjoin demo $(ARGS)
 
 test: setup java  ## the fast tests, two at a time

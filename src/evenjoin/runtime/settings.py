@@ -273,7 +273,11 @@ def _strategy(spec: JoinSpec, asked: Asked, instances: int, scaling: Scaling | N
     if not all(keeps_together(spec, table) for table in tables):
         raise SpecError(_apart(spec, chosen, most, layout))
     if asked.redact_keys and spec.ordered_codes and isinstance(chosen, (Adsp, Ordered)):
-        others = [name for name in _suiting(spec, most, layout) if name != chosen.origin]
+        others = [
+            name
+            for name in _suiting(spec, most, layout)
+            if not isinstance(for_join(resolve(name), spec), (Adsp, Ordered))
+        ]
         raise SpecError(
             f"redact_keys=True with strategy {chosen.origin!r}: its tables name the keys between which it cuts the "
             f"range of {spec.text}{_use(others)}"
