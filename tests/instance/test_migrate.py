@@ -102,7 +102,7 @@ def codes_of(alone):
     return sorted({int(c) for store, run in runs for c in segments.read(work.schemas[store], run).codes})
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(successions(most=5), st.lists(keys, min_size=1, max_size=3), st.sampled_from(CONDITIONS))
 def test_a_migration_gives_what_reading_everything_gives(tables, batches, condition):
     """Exact and hashed codes, sub-windows, masks on masks, instances that are renumbered, come and go."""
@@ -110,7 +110,7 @@ def test_a_migration_gives_what_reading_everything_gives(tables, batches, condit
     through(alone, tables if "name" not in condition else with_codes(tables, codes_of(alone)))
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(successions(most=4, sides=3), st.lists(keys.map(lambda some: some[:24]), min_size=1, max_size=2))
 def test_packs_move_by_their_anchors(tables, batches):
     """The same for intermediate results, which are not sorted by what they are placed by; then a program without

@@ -17,6 +17,7 @@ from evenjoin.placement.table import Succession
 from evenjoin.placement.topology import Role
 from evenjoin.strategies.base import resolve
 from neighbours import successions
+from thorough import examples
 
 CODES = np.arange(600)
 """Some for each bucket of any two of the tables drawn."""
@@ -32,7 +33,7 @@ def moved(old, new, group, codes):
     return set(codes[every.row[rows]].tolist()), set(stored.instance[np.isin(stored.row, rows)].tolist())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(successions(most=3), st.integers(0, 1), st.lists(st.integers(-5, 40), max_size=60), st.sampled_from("ihq"))
 def test_what_may_move_is_what_has_a_position_that_moves(tables, group, drawn, dtype):
     """For codes in any order and of any type: no code too few, none too many, and likewise of the instances."""

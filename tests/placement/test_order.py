@@ -29,6 +29,7 @@ from evenjoin.placement import (
 )
 from evenjoin.placement.place import buckets_of, cells_of
 from evenjoin.testing import ordered_tables, ranged_tables, routing_tables
+from thorough import examples
 
 CODES = np.array([-(2**63), -(2**63) + 1, *range(-14, 15), 2**63 - 2, 2**63 - 1])
 POSITIONS = np.array([0, 2**30, 2**31, 3 * 2**30, 2**32 - 1], np.uint32)
@@ -95,7 +96,7 @@ def test_equal_cuts_have_an_empty_bucket_between_them():
     assert roles(table, 0, [7, 9, 10]) == {7: {0: Role.BOTH}, 9: {0: Role.BOTH, 2: Role.PROBE}, 10: {0: 2, 2: 3}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(ordered_tables())
 def test_every_pair_within_reach_meets_once_whichever_came_first(table):
     """Whatever the codes, also at the ends of int64, and whatever the positions; others at most once."""
@@ -105,7 +106,7 @@ def test_every_pair_within_reach_meets_once_whichever_came_first(table):
         assert (met <= 1).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(ordered_tables(), st.integers(-4, 4), st.integers(-4, 4))
 def test_check_counts_meetings_instead_of_trusting_what_is_probed(table, low, high):
     """A table whose tuples probe by another reach than it states: check accepts it exactly if no pair is lost."""
@@ -139,7 +140,7 @@ def test_check_refuses(harm, message):
         check(harm(three_buckets()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(ordered_tables(), st.one_of(ordered_tables(), ranged_tables(), routing_tables(regions="one")))
 def test_a_migration_is_the_difference_of_what_is_stored(one, two):
     """To other buckets, to areas and to one region; masks agree."""
@@ -156,7 +157,7 @@ def test_a_migration_is_the_difference_of_what_is_stored(one, two):
         assert set(zip(moves.enter_row.tolist(), moves.enter_instance.tolist(), strict=True)) == sets[1] - sets[0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(ordered_tables())
 def test_a_table_of_ordered_buckets_survives_json_and_pickle(table):
     assert RoutingTable.from_json(json.loads(json.dumps(table.to_json()))) == table

@@ -120,7 +120,7 @@ def assert_where_it_says(join, folder, sides):
         assert found == dict.fromkeys(where, count)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data(), st.sampled_from([2, 2, 3]), st.booleans(), st.integers(1, 5))
 def test_the_answer_the_places_and_the_counts(data, sides, timed, instances):
     """After every batch, whatever is divided, moved or merged back."""
@@ -135,7 +135,7 @@ def test_the_answer_the_places_and_the_counts(data, sides, timed, instances):
     assert found == truth(sides, timed, stream)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.data(), st.sampled_from([2, 2, 3]), st.booleans())
 def test_the_answer_through_crashes(data, sides, timed):
     """Killed before, in and after migrations, at any steps."""

@@ -170,7 +170,7 @@ AREAS = {
 }
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(list(AREAS)), sides(), st.booleans(), st.data())
 def test_same_answer_over_areas(condition, data, timed, more):
     """Tables of areas for the condition's reach, changing to others and to one region: the brute-force result."""
@@ -184,7 +184,7 @@ def test_same_answer_over_areas(condition, data, timed, more):
     assert multiset(pa.concat_tables(results)) == brute_force(spec, data)
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(list(AREAS)), sides(), st.booleans(), st.data())
 def test_same_answer_over_ordered_buckets(condition, data, timed, more):
     """Tables of ordered buckets for the condition's reach, with split keys, changing to others, to areas and to one

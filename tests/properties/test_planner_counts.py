@@ -123,7 +123,7 @@ def assert_told(join, sides):
     event(f"expired: {report.expired > 0}, partial: {bool(report.partial)}, whole: {all(whole)}")
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.data(), st.integers(2, 3), st.booleans(), st.integers(1, 5), st.integers(1, 4))
 def test_counts_are_those_of_the_runs_under_any_tables(data, sides, timed, instances, track):
     """After each batch, whatever tables follow each other."""
@@ -136,7 +136,7 @@ def test_counts_are_those_of_the_runs_under_any_tables(data, sides, timed, insta
             assert_told(join, sides)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(streams(2), st.sampled_from(["hash", "fastjoin", "djb", "lsstream"]), st.sampled_from(["shared", "split"]),
        st.booleans(), st.integers(2, 5))  # fmt: skip
 def test_counts_are_those_of_the_runs_under_planners(stream, strategy, layout, timed, instances):

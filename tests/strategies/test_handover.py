@@ -21,6 +21,7 @@ from evenjoin.strategies import resolve
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import home_of_buckets, keys_of
 from evenjoin.strategies.handover import FEW, FINE, can_resize, resized
+from thorough import examples
 
 KEYED = ["hash", "auto", "djb", "fastjoin", "lsstream", "readj"]
 RNG = np.random.default_rng(20)
@@ -90,7 +91,7 @@ def test_sides_that_were_divided_unevenly_stay_so():
         assert tuple(len({u for r in made.regions for u in r.topology.units[side]}) for side in (0, 1)) == parts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(1, 300), st.integers(1, 40), st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_a_multiple_of_buckets_refines_them(buckets, times, codes):
     """The fine bucket of a code is one of the parts of its coarse bucket: nothing moves when buckets are made finer."""
@@ -275,7 +276,7 @@ def keyed_tables(draw):
     return check(RoutingTable(3, instances, sides, buckets, tuple(regions), "drawn", layout=layout, meeting=meeting))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(keyed_tables(), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.booleans(), st.integers(0, 2**16))
 def test_every_table_is_right(table, sizes, counted, seed):
     """From any keyed table, through any sizes: no result is lost or repeated, only keys that had regions have them, and
@@ -310,7 +311,7 @@ def _assert_moves(old, new):
             assert to in fresh or left[row] in gone
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(keyed_tables(), st.integers(1, 7), st.integers(0, 2**16))
 def test_refined_items_are_the_same_load(table, times, seed):
     """Counts add up by coarse bucket and by key, and any table has the same work on them."""
@@ -324,7 +325,7 @@ def test_refined_items_are_the_same_load(table, times, seed):
     assert work_by_instance(fine, table.refined(times)) == pytest.approx(work_by_instance(items, table))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(keyed_tables(), st.integers(1, 12), st.integers(0, 2**16))
 def test_the_moves_that_are_told_are_those_of_diff(table, size, seed):
     """`moved_tuples` of a table that renumbers instances, against `diff` on tuples that are spread over all buckets."""

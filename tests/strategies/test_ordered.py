@@ -23,6 +23,7 @@ from evenjoin.strategies.djb.draft import Draft
 from evenjoin.strategies.djb.planner import candidates
 from evenjoin.strategies.ordered import Ordered, cuts_for
 from evenjoin.testing import brute_force, multiset
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -86,7 +87,7 @@ def test_buckets_have_as_many_tuples_each(left, right, buckets, cuts):
     assert cuts_for(points(left, right), buckets) == cuts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.dictionaries(st.integers(-50, 50), st.integers(1, 9), min_size=1), st.integers(1, 9))
 def test_no_bucket_is_fuller_than_its_share_and_one_code(weights, buckets):
     """A cut is at the border of codes that is nearest in rank, so it is wrong by half a code at either end."""
