@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -145,16 +146,19 @@ class _Handover:
             sides = tuple(side for side in range(self.groups) if self.hosts[side] == hosts)
             share = float(self.load[list(hosts)].sum()) / len(hosts)
             atoms = self._atoms(sides)
-            taking, giving = sorted(hosts & set(self.new)), sorted(hosts - set(self.new))
-            while taking and giving:
-                to = min(taking, key=lambda i: (self.load[i], i))
-                source = max(giving, key=lambda i: (self.load[i], -i))
+            new = set(self.new)
+            taking = [(self.load[i], i) for i in sorted(hosts & new)]
+            giving = [(-self.load[i], i) for i in sorted(hosts - new)]
+            heapify(taking)
+            heapify(giving)
+            while taking and giving:  # a step changes the loads of the two that were taken out, and of no others
+                (_, to), (_, source) = heappop(taking), heappop(giving)
                 atom = self._fitting(atoms.get(source, []), source, to, share)
-                if atom is None:
-                    giving.remove(source)
-                    continue
-                atoms[source].remove(atom)
-                self._move(atom, source, to)
+                if atom is not None:
+                    atoms[source].remove(atom)
+                    self._move(atom, source, to)
+                    heappush(giving, (-self.load[source], source))
+                heappush(taking, (self.load[to], to))
 
     def _atoms(self, sides: tuple[int, ...]) -> dict[int, list[Atom]]:
         """What may be handed over of these sides, by instance; the heaviest first."""
