@@ -23,6 +23,7 @@ from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import keys_of
 from evenjoin.strategies.elastic import elastic
 from evenjoin.testing import brute_force, multiset
+from strategies.counted import counted
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
@@ -255,3 +256,15 @@ def test_a_migration_moves_what_was_foreseen(strategy, layout):
     for event in events:
         assert event.tuples == pytest.approx(event.forecast_tuples, rel=0.15, abs=20)
         assert 0 < event.tuples < 0.34 * seen[event.batch][1]
+
+
+def test_room_is_made_though_the_new_instance_has_nothing_to_do():
+    """All that is stored is one key's. A third instance is empty, so FastJoin's LI would be worse than before, but the
+    room of two is used up: that is no reason to refuse it, or the join would never grow again."""
+    strategy = elastic(resolve("fastjoin"), evenjoin.Scaling(task_capacity=100, max_instances=8))
+    table = strategy.initial(2, 2, "shared")
+    report = counted(table, {1: (50, 50, 150, 150, 10, 10)})
+    items = items_of(report, table)
+    decided = decide(strategy, replace(report, batch=9), table, evenjoin.Guards(), None, lambda: 0.0, items)
+    assert decided.verdict.sentence == "rebalance"
+    assert decided.table.instances > 2

@@ -43,6 +43,7 @@ from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
 from evenjoin.strategies.base import NO_PAST, Limits, Past, Stay, Strategy, Weighing
+from evenjoin.strategies.elastic import Elastic
 from evenjoin.strategies.sized import Sized
 
 WORTH = 2.0
@@ -149,7 +150,7 @@ def _refused_size(
     strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, what: Change
 ) -> str | None:
     """The same for another number of instances, or a matrix of cells."""
-    full = isinstance(strategy, Sized) and strategy.is_overfull(items, old)
+    full = isinstance(strategy, (Sized, Elastic)) and strategy.is_overfull(items, old)
     foreseen = replace(items, held=None)
     was, will_be = (strategy.imbalance(foreseen, table) for table in (old, new))
     if not (full and new.instances > old.instances) and not _sinks(was, will_be, guards):

@@ -71,6 +71,10 @@ class Elastic:
             return pressure
         return max(self.inner.imbalance(items, table) / self.inner.alert, pressure)
 
+    def is_overfull(self, items: Items, table: RoutingTable) -> bool:
+        """Whether more instances are called for."""
+        return self.wanted(items, table) > table.instances
+
     def relieved(self, items: Items, old: RoutingTable, new: RoutingTable) -> float:
         """How much instances are relieved of, as the inner strategy counts it; of work, if it does not say."""
         own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(self.inner, "relieved", None)
