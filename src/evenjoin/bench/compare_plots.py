@@ -6,16 +6,19 @@ load             busy time of each instance over the whole run, as bars
 own-imbalance    one panel per planner: its measure, asked of every run, and its threshold
 tasks            where strategies size themselves: tasks over the batches, and the fewest that could do (1-DSP)
 migrated         there too: tuples moved, added up over the batches
+
+`panels_plot` draws the batch times of several comparisons, a panel each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenjoin.bench.compare import Comparison
+from evenjoin.bench.compare import WARM, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +40,7 @@ def plots(comparison: Comparison) -> dict[str, bytes]:
         figures = {"tasks": tasks_plot(comparison), "migrated": migrated_plot(comparison), **figures}
     elif comparison.planners:
         figures["own-imbalance"] = own_imbalance_plot(comparison)
-    return {name: _png(figure) for name, figure in figures.items()}
+    return {name: png(figure) for name, figure in figures.items()}
 
 
 def imbalance_plot(comparison: Comparison) -> Figure:
@@ -61,6 +64,26 @@ def batch_time_plot(comparison: Comparison) -> Figure:
         axes.plot(at, [ms[batch] for batch in at], "v", color=_colour(number), markersize=9)
     _log_if_wide(axes)
     _label(axes, "Batch time (triangles: with a migration)", "batch", "ms")
+    return figure
+
+
+def panels_plot(comparisons: Sequence[Comparison], across: int = 3) -> Figure:
+    """Batch times of several comparisons, without the first WARM batches; a triangle and a number where tuples moved
+    before a batch."""
+    figure, panels = _figure(min(across, len(comparisons)), -(-len(comparisons) // across))
+    for axes, comparison in zip(panels, comparisons, strict=False):
+        for number, run in enumerate(comparison.runs):
+            ms = run.outcome.batch_ms
+            axes.plot(range(WARM, len(ms)), ms[WARM:], color=_colour(number), label=run.name, marker=".")
+            for event in run.migrations:
+                if WARM <= event.batch < len(ms):
+                    at = event.batch, ms[event.batch]
+                    axes.plot(*at, "v", color=_colour(number), markersize=9)
+                    axes.annotate(f"{event.tuples:,}", at, xytext=(4, 6), textcoords="offset points", fontsize=7)
+        axes.set_ylim(bottom=0)
+        _label(axes, comparison.workload.name, "batch", "ms")
+    for axes in panels[len(comparisons) :]:
+        axes.set_visible(False)
     return figure
 
 
@@ -119,14 +142,14 @@ def own_imbalance_plot(comparison: Comparison) -> Figure:
     return figure
 
 
-def _figure(panels: int) -> tuple[Figure, list[Axes]]:
-    """A figure without a window system behind it, with its panels from left to right."""
+def _figure(panels: int, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure without a window system behind it, with its panels from left to right, row by row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0 if panels == 1 else 5.0 * panels, 3.8), layout="constrained")
+    figure = Figure(figsize=(8.0 if panels == 1 else 5.0 * panels, 3.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+    return figure, list(np.atleast_1d(figure.subplots(rows, panels)).flat)
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:
@@ -159,7 +182,8 @@ def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file."""
     out = BytesIO()
     figure.savefig(out, format="png", dpi=DPI)
     return out.getvalue()

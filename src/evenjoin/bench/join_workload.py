@@ -1,8 +1,9 @@
 """A join workload: two or more streams in batches, and the join that is asked of them, as one value.
 
 What a strategy is compared on (``evenjoin compare``) is such a value; the modules that make them are ``skewed`` (hot
-keys), ``city`` (FastJoin's orders and tracks), ``bands`` (nearness and changing volumes), ``tpch`` (the benchmark's
-tables), ``trijoin`` and ``three_keys`` (three sides). Their names are in ``catalog``.
+keys), ``scripts`` (hot keys that come and go), ``city`` (FastJoin's orders and tracks), ``bands`` (nearness and
+changing volumes), ``tpch`` (the benchmark's tables), ``trijoin`` and ``three_keys`` (three sides). Their names are in
+``catalog``.
 
 Invariant: the same value gives the same files.
 """

@@ -1,0 +1,87 @@
+"""`auto` against the best of the named strategies, workload by workload: ``python -m evenjoin.bench.against_best``.
+
+    python -m evenjoin.bench.against_best G11 zipf1.0 --strategies hash,djb --batches 16
+    python -m evenjoin.bench.against_best script-hot script-flash --strategies hash --figure docs/auto.png
+
+Each workload is a comparison (``compare``): the same files, every strategy in a process of its own, and the number of
+results compared with DuckDB's. A line tells the mean time of a warm batch under each strategy, pauses for migrations
+included, `auto`'s over the least of the others, and what `auto` changed. With `--figure` the batch times are drawn, a
+panel for each workload, with a mark where a migration came before the batch and how many tuples it moved.
+
+Invariant: a workload whose results do not agree with DuckDB's ends the run with exit code 1.
+Not here: the workloads (``catalog``), and running a comparison (``compare``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+import click
+from rich.table import Table
+
+from evenjoin.bench.catalog import NAMES, workload
+from evenjoin.bench.compare import WARM, Comparison, Plan, Run, compare, suiting
+from evenjoin.bench.compare_plots import panels_plot, png
+from evenjoin.bench.compare_report import as_document
+from evenjoin.bench.join_workload import Size
+from evenjoin.bench.report import machine
+from evenjoin.console import cell, open_console
+from evenjoin.errors import EvenJoinError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
+@click.option("--strategies", default="hash,fastjoin,djb,lsstream", show_default=True, help="Besides auto.")
+@click.option("--instances", default=8, type=click.IntRange(2, 256), show_default=True)
+@click.option("--batches", type=click.IntRange(WARM + 1), help="Default: the workload's own.")
+@click.option("--rows", type=click.IntRange(1), help="Of the left side in a batch; default: the workload's own.")
+@click.option("--seed", type=click.IntRange(0), help="Default: the workload's own.")
+@click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Runs of each; the best counts.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="A PNG with the batch times.")
+@click.option("--out", default="build/best", type=click.Path(path_type=Path), show_default=True)
+def main(
+    names: tuple[str, ...], strategies: str, instances: int, batches: int | None, rows: int | None, seed: int | None,
+    repeat: int, figure: Path | None, out: Path,
+) -> None:  # fmt: skip
+    """Compare auto with the best named strategy on each WORKLOAD (default: all that have two sides)."""
+    console, found = open_console(), []
+    table = Table("workload", "mean warm batch, ms", "auto / best", "auto changed", "moved")
+    for name in names or [one for one in NAMES if len(workload(one).aliases) == 2]:
+        work = workload(name, Size(rows, batches, seed))
+        systems = (*suiting(strategies.split(","), work, instances), "auto")
+        comparison = compare(Plan(work, systems, instances, out.resolve() / name, repeat))
+        found.append(comparison)
+        auto, ratio = judged(comparison)
+        each = ", ".join(f"{run.name} {warm_ms(run):,.0f}" for run in comparison.runs)
+        console.print(f"{name}: {each}; auto / best {ratio:.2f}", highlight=False)
+        table.add_row(cell(name), cell(each), f"{ratio:.2f}", str(len(auto.migrations)), f"{auto.migrated:,}")
+        record = {"machine": machine(), "runs": [as_document(one) for one in found]}
+        (out / "best.json").write_text(json.dumps(record, indent=1) + "\n")
+    console.print(table)
+    if figure is not None:
+        figure.write_bytes(png(panels_plot(found)))
+    wrong = [one.workload.name for one in found if not one.counts_agree]
+    if wrong:
+        raise EvenJoinError(f"results differ from DuckDB's: {', '.join(wrong)}")
+
+
+def judged(comparison: Comparison) -> tuple[Run, float]:
+    """The run of `auto`, and its mean batch over that of the best other strategy."""
+    (auto,) = [run for run in comparison.runs if run.name == "auto"]
+    return auto, warm_ms(auto) / min(warm_ms(run) for run in others(comparison.runs))
+
+
+def others(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.name != "auto"]
+
+
+def warm_ms(run: Run) -> float:
+    """The mean batch after the first WARM, which pay for warming up; pauses for migrations are part of it."""
+    return mean(run.outcome.batch_ms[WARM:])
+
+
+if __name__ == "__main__":
+    main()

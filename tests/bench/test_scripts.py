@@ -1,0 +1,76 @@
+"""Streams of rows by a script: keys are hot where and when it says, and the join finds what brute force finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow.compute as pc
+import pytest
+
+import evenjoin
+from evenjoin.bench.against_best import judged, warm_ms
+from evenjoin.bench.catalog import workload
+from evenjoin.bench.compare import Comparison, Run
+from evenjoin.bench.compare_plots import panels_plot, png
+from evenjoin.bench.cpu import Usage
+from evenjoin.bench.jobs import Outcome
+from evenjoin.bench.join_workload import Size
+from evenjoin.bench.scripts import HEAT, NAMES, ScriptedStreams
+from evenjoin.errors import SpecError
+
+
+def hottest(script, batch, number=0):
+    (key, rows), *_ = Counter(ScriptedStreams(script).batch(number, batch)["k"].to_pylist()).most_common(1)
+    return key, rows / ScriptedStreams(script).rows_per_batch
+
+
+def test_the_hot_key_has_its_share_of_side_0_and_no_other():
+    assert hottest("hot", 3)[1] == pytest.approx(HEAT, abs=0.01)
+    assert hottest("hot", 3, number=1)[1] < 0.01
+    assert hottest("hot", 3)[0] == hottest("hot", 9)[0]
+
+
+def test_the_pairs_of_a_key_that_is_hot_on_both_sides_are_about_two_in_three():
+    left, right = (Counter(ScriptedStreams("hot-both").batch(side, 0)["k"].to_pylist()) for side in (0, 1))
+    pairs = {key: left[key] * right[key] for key in left}
+    assert max(pairs.values()) / sum(pairs.values()) == pytest.approx(0.66, abs=0.05)
+
+
+def test_rows_without_a_key_and_keys_that_grow():
+    assert ScriptedStreams("nulls").batch(0, 4)["k"].null_count / 60_000 == pytest.approx(HEAT, abs=0.01)
+    ends = [pc.min_max(ScriptedStreams("monotone").batch(0, batch)["k"]).as_py() for batch in (0, 1, 8)]
+    assert [(end["min"], end["max"]) for end in ends] == [(0, 199), (50, 249), (400, 599)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_rows_and_auto_finds_what_hash_finds(name):
+    """On the embedded engine, two small batches."""
+    one, two, other = (workload(name, Size(300, 2, seed)) for seed in (5, 5, 6))
+    sides = [list(one.streams.side(side)) for side in (0, 1)]
+    assert sides == [list(two.streams.side(side)) for side in (0, 1)]
+    assert sides != [list(other.streams.side(side)) for side in (0, 1)]
+    found = []
+    for strategy in ("hash", "auto"):
+        schemas = {alias: sides[side][0].schema for side, alias in enumerate(one.aliases)}
+        options = {"event_time": "ts", "watermark": one.watermark, "strategy": strategy, "select": list(one.select)}
+        with evenjoin.local(schemas, one.condition, instances=4, **options) as join:
+            batches = [join.process(dict(zip(one.aliases, rows, strict=True))) for rows in zip(*sides, strict=True)]
+        found.append(sorted(row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)))
+    assert found[0] == found[1]
+
+
+def test_an_unknown_script_is_refused():
+    with pytest.raises(SpecError, match="unknown workload 'script-cold'"):
+        workload("script-cold")
+
+
+def run(name, *batch_ms):
+    return Run(name, Outcome("evenjoin", 10, 1, Usage(1.0), batch_ms))
+
+
+def test_auto_is_judged_by_its_mean_warm_batch_over_the_best_of_the_others():
+    runs = run("hash", 900, 900, 30, 30), run("djb", 900, 900, 15, 25), run("auto", 900, 900, 20, 24)
+    comparison = Comparison(workload("script-hot", Size(10, 4)), 4, runs[0].outcome, runs)
+    auto, ratio = judged(comparison)
+    assert (warm_ms(auto), ratio) == (22, pytest.approx(1.1))
+    assert png(panels_plot([comparison] * 4)).startswith(b"\x89PNG")
