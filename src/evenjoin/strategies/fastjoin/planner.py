@@ -154,6 +154,11 @@ class FastJoin:
         planned = relocated(table, [(one.pieces, one.hosts()) for one in seen if one.gains])
         return max(seen, key=lambda one: one.before).why(self) if planned is table else planned
 
+    def balanced(self, items: Items) -> tuple[F64, F64]:
+        """What another number of instances divides evenly (handover.py): the factors of L, equation 1. To first order
+        a part of both is worth the same in L. Results, which hot keys have most of, are no part of it."""
+        return items.stored, items.asking
+
     def scaling_gain(self, report: LoadReport) -> float:
         """SGR (section IV-C, equation 12) of this report: the part of the memory of further instances that can store
         tuples. Statistics take the rest; `tracked` and `buckets` decide how many there are."""
