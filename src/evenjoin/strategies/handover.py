@@ -37,7 +37,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
+from operator import itemgetter
+from sys import maxsize
 
 import numpy as np
 
@@ -47,7 +49,7 @@ from evenjoin.load.refined import comparable
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.slots import Role
 from evenjoin.placement.table import Buckets, Region, RoutingTable, Succession
-from evenjoin.placement.topology import Biclique, Cube, Division, Grid, Topology, renumbered
+from evenjoin.placement.topology import Biclique, Cube, Division, Grid, Meets, Topology, renumbered
 from evenjoin.strategies.adsp.mapping import aligned, numbered
 from evenjoin.strategies.djb.division import divided, rounded
 from evenjoin.strategies.edit import Edit, home_of_buckets, keys_of
@@ -64,8 +66,10 @@ Atom = tuple[int, tuple[int, ...]]
 """What is handed over in one piece: a bucket, and the sides whose units move."""
 Weighted = tuple[float, Atom]
 """An atom after its weight."""
+BEYOND: Atom = (maxsize, ())
+"""After every other atom, where weights are the same."""
 Measure = Callable[[Items], Sequence[F64]]
-"""What a strategy balances, as counts [sides, n] of items. How full an instance is, is the sum of its shares of each."""
+"""What a strategy balances, as counts [sides, n] of items. An instance is as full as the sum of its shares of each."""
 
 
 def stored_and_work(items: Items) -> tuple[F64, F64]:
@@ -161,6 +165,7 @@ class _Handover:
         follows, whose buckets may be coarser."""
         self.edit = Edit(self.table)
         self.units = home_of_buckets(self.table)
+        self.whole: dict[tuple[int, Meets], Biclique] = {}
         if self.gone:
             self._dissolve()
         else:
@@ -192,26 +197,30 @@ class _Handover:
     def _atoms(self, sides: tuple[int, ...]) -> dict[int, list[Weighted]]:
         """What may be handed over of these sides, by instance: the lightest first, of equal ones the last bucket."""
         out: dict[int, list[Weighted]] = {}
-        by_bucket, whole = (
-            self.weight[:, : self.table.buckets].T.tolist(),
-            self.weight[list(sides)].sum(axis=0).tolist(),
-        )
+        by_side = self.weight[:, : self.table.buckets]
+        alone, whole = by_side.tolist(), by_side[list(sides)].sum(axis=0).tolist()
         for bucket, units in sorted(self.units.items()):
             hosts = [units.units[side][0] for side in sides]
             if len(set(hosts)) == 1:
                 out.setdefault(hosts[0], []).append((whole[bucket], (bucket, sides)))
                 continue
             for side, host in zip(sides, hosts, strict=True):
-                out.setdefault(host, []).append((by_bucket[bucket][side], (bucket, (side,))))
+                out.setdefault(host, []).append((alone[side][bucket], (bucket, (side,))))
         for atoms in out.values():
             atoms.reverse()
-            atoms.sort(key=_weight)
+            atoms.sort(key=itemgetter(0))
         return out
 
     def _move(self, one: Weighted, source: int, to: int) -> None:
         weight, (bucket, sides) = one
-        for side in sides:
-            self.edit.move_bucket(bucket, side, (to,))
+        if len(sides) == self.groups:
+            meets = self.units[bucket].meets
+            if (to, meets) not in self.whole:  # one value for all buckets there: a plan moves tens of thousands
+                self.whole[to, meets] = Biclique(((to,),) * self.groups, meets=meets)
+            self.edit.place_bucket(bucket, self.whole[to, meets])
+        else:
+            for side in sides:
+                self.edit.move_bucket(bucket, side, (to,))
         self.load[source] -= weight
         self.load[to] += weight
 
@@ -340,14 +349,10 @@ def _fitting(atoms: Sequence[Weighted], source: float, to: float, share: float) 
     if len(atoms) < 2:
         return None
     room = 2 * (share - to)
-    fitting = bisect_right(atoms, min((source - to) / 2, room), key=_weight)
+    fitting = bisect_right(atoms, (min((source - to) / 2, room), BEYOND))
     if fitting:
         return fitting - 1
     return 0 if atoms[0][0] <= room and atoms[0][0] < source - to else None
-
-
-def _weight(one: Weighted) -> float:
-    return one[0]
 
 
 def _weights(table: RoutingTable, items: Items | None, measure: Measure) -> F64:

@@ -147,7 +147,8 @@ class FastJoin:
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | Stay:
         """The table after the migrations of all monitors, or why none is called for or possible."""
-        seen = [_Monitored(items, table, sides, loads(items, table)) for sides in _monitored(table)]
+        units = loads(items, table)
+        seen = [_Monitored(items, table, sides, units) for sides in _monitored(table)]
         for one in seen:
             if one.before > self.alert:
                 one.monitor.settle(self._select, self.bounds, self.sure)
