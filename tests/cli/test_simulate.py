@@ -46,6 +46,14 @@ def test_sides_of_their_own_rates_bands_and_windows():
     assert "3,000 : 100 rows a batch" in found.output
 
 
+def test_the_number_of_instances_follows_the_state_up_to_the_most(tmp_path):
+    """A batch is 4,000 tuples, and an instance has room for 1,000."""
+    out = tmp_path / "lines.jsonl"
+    found = call("--strategy", "hash", "--task-capacity", "1000", "--max-instances", "5", "--json", str(out))
+    assert found.exit_code == 0, found.output
+    assert max(json.loads(line)["instances"] for line in out.read_text().splitlines()) == 5
+
+
 def test_nodes_may_be_slow_for_a_while_or_lost(tmp_path):
     """The batches in which they are take longer."""
     took = []

@@ -14,6 +14,7 @@ import evenjoin
 from evenjoin.errors import SpecError
 from evenjoin.load.intake import Intake
 from evenjoin.load.items import Items, items_of
+from evenjoin.load.refined import comparable
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Keys, Region, check
 from evenjoin.runtime.rebalance import decide
@@ -153,6 +154,23 @@ def test_a_table_with_finer_buckets_is_judged_too():
     assert decision.verdict.moves == pytest.approx(2 * 120 * table.buckets / 3, rel=0.1)
     tight = decide(strategy, report, table, evenjoin.Guards(budget=1000), None, lambda: 0.0)
     assert tight.verdict.sentence.startswith("over budget")
+
+
+@pytest.mark.parametrize(("name", "most"), [("fastjoin", 1.8), ("hash", None)])
+def test_fastjoin_hands_over_what_it_balances(name, most):
+    """One bucket in ten finds nearly all results, and all store the same. FastJoin's L knows no results, so it divides
+    the tuples: LI is within its bound. Without a planner the instances that find most store least."""
+    strategy = elastic(resolve(name), evenjoin.Scaling(4000))
+    table = strategy.initial(20, 2, "shared")
+    cells = tuple(
+        (side, cell, 50, 500, 20_000 if cell % 10 == 0 else 0) for side in (0, 1) for cell in range(table.buckets)
+    )
+    report = LoadReport(9, (), (), cells, (Intake(), Intake()))
+    made = check(strategy.plan(report, items_of(report, table), table))
+    seen = comparable(items_of(report, table), table, made)
+    assert made.instances > 20
+    found = resolve("fastjoin").imbalance(seen.items, seen.new)
+    assert found <= most if most else found > 2.2
 
 
 @pytest.mark.parametrize("strategy", [None, "hash", "djb", "contrand(groups=2)", "adsp", "random"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.errors import SpecError, TableError
-from evenjoin.load.items import Items, items_of, moved_tuples, work_by_instance
+from evenjoin.load.items import Items, items_of, loads, moved_tuples, work_by_instance
 from evenjoin.load.refined import comparable, refined_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement import At, Biclique, Buckets, Cube, Grid, Keys, Reach, Region, RoutingTable, check, diff, place
@@ -159,6 +159,35 @@ def test_a_hot_key_does_not_leave_new_instances_idle():
     assert keys_of(made) == keys_of(table)
     work = work_by_instance(items, made)
     assert work[4] == pytest.approx(work[:3].mean(), rel=0.25)
+
+
+def of_law(table, law):
+    """Items of a table: buckets that are all alike; or with 1 to 3 times as much; or such and 16 hot keys, that have as
+    much as all of them together."""
+    hot = range(16) if law == "hot" else ()
+    items, rng = known(table, hot), np.random.default_rng(3)
+    counts = 2000.0 * np.ones(table.buckets) if law == "even" else rng.uniform(1000, 3000, table.buckets)
+    counts = np.tile(np.concatenate([np.full(len(hot), counts.sum() / 16), counts]), (2, 1))
+    return replace(items, stored=counts, arrived=counts / 10, results=counts / 20)
+
+
+@pytest.mark.parametrize("layout", ["shared", "split"])
+@pytest.mark.parametrize(("law", "least", "most"), [("even", 0.8, 1.25), ("uneven", 0.8, 1.25), ("hot", 0.6, np.inf)])
+def test_growth_leaves_no_instance_idle(layout, law, least, most):
+    """30 % more instances, again and again: each hosts buckets of its side. None has much less than the median, and
+    none much more, unless it has a hot key. No more moves than new instances must get."""
+    table = hash_table("t", 320, 40, 2, layout)
+    items = of_law(table, law)
+    for size in (52, 68, 88, 114):
+        made = check(resized(table, size, items))
+        items, before, made = comparable(items, table, made)
+        for side, units in enumerate(loads(items, made)):
+            hosts = sorted({biclique.units[side][0] for biclique in home_of_buckets(made).values()})
+            assert len(hosts) == size if layout == "shared" else abs(len(hosts) - size / 2) <= 1
+            share = units.stored[hosts] / np.median(units.stored[hosts])
+            assert least <= share.min() <= share.max() <= most
+        assert moved_tuples(items, before, made) <= 1.1 * (1 - before.instances / size) * items.stored.sum()
+        table = made
 
 
 def test_dissolved_instances_leave_their_keys_to_others():

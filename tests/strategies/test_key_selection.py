@@ -39,12 +39,16 @@ def case(drawn, stored_share, probes_share):
 
 
 @settings(max_examples=300, deadline=None)
-@given(keys, shares, shares, st.sampled_from([0.0, 0.5, 1e3, 1e9]), st.sampled_from([1, 3, 1 << 14]))
-def test_greedyfit_is_the_papers_loop(drawn, stored_share, probes_share, theta_gap, piece):
-    """The same keys in the same order, however many rounds it takes."""
+@given(
+    keys, shares, shares, st.sampled_from([0.0, 0.5, 1e3, 1e9]), st.sampled_from([1, 3, 1 << 14]),
+    st.sampled_from([0, greedyfit.FEW]),
+)  # fmt: skip
+def test_greedyfit_is_the_papers_loop(drawn, stored_share, probes_share, theta_gap, piece, few):
+    """The same keys in the same order, one by one or however many rounds it takes."""
     pair, stored, probes = case(drawn, stored_share, probes_share)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedyfit, "PIECE", piece)
+        patch.setattr(greedyfit, "FEW", few)
         assert greedy_fit(pair, stored, probes, theta_gap).tolist() == literal(pair, stored, probes, theta_gap)
 
 

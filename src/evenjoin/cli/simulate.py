@@ -90,6 +90,9 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--lose", multiple=True, metavar="NODE:BATCH", help="A node is lost before a batch.")
 @click.option("--cores", default=4, type=click.IntRange(1), show_default=True, help="Of a node.")
 @click.option("--task-capacity", type=click.IntRange(1), help="Tuples of an instance: their number follows the state.")
+@click.option(
+    "--max-instances", default=MOST_INSTANCES, type=click.IntRange(1), show_default=True, help="With --task-capacity."
+)
 @click.option("--sweep", "swept", is_flag=True, help="Every combination of strategies, instances, zipf and modes.")
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
@@ -97,8 +100,8 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
              zipf: Sequence[float] | None, order: Any, modes: str | None, script: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
              profile: str, nodes: int | None, speeds: Sequence[float] | None,
-             slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, swept: bool, jobs: int,
-             out: Path | None) -> None:  # fmt: skip
+             slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, max_instances: int,
+             swept: bool, jobs: int, out: Path | None) -> None:  # fmt: skip
     """Run strategies on a simulated cluster: how even, how many rebalances, how much moves."""
     stream = Stream(
         keys, (rows[0], rows[-1]), order=order, every=every, growth=growth, window=window,
@@ -107,7 +110,7 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
     cluster = _cluster(nodes or -(-max(instances or (8,)) // cores), speeds, cores, slow, lose)
     if nodes is None and speeds is None and not slow and not lose:
         cluster = None
-    scaling = None if task_capacity is None else Scaling(task_capacity, max_instances=MOST_INSTANCES)
+    scaling = None if task_capacity is None else Scaling(task_capacity, max_instances=max_instances)
     base = Scenario(stream, layout=layout, profile=PROFILES[profile], cluster=cluster, scaling=scaling)
     scenarios = points(
         base,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from evenjoin.kernels.hashing import I64
 from evenjoin.kernels.runs import expand
 from evenjoin.placement.table import RoutingTable
-from evenjoin.placement.topology import Role, Topology
+from evenjoin.placement.topology import Biclique, Role, Topology
 
 F64 = npt.NDArray[np.float64]
 
@@ -43,7 +43,11 @@ def holdings(table: RoutingTable, group: int, role: Role) -> Holdings:
     instance: list[int] = []
     share: list[float] = []
     for number, entry in enumerate(table.regions):
-        held = _held(entry.topology, group, role)
+        topology = entry.topology
+        if role is Role.STORE and isinstance(topology, Biclique) and len(topology.units[group]) == 1:
+            held: tuple[tuple[int, ...], tuple[float, ...]] = topology.units[group], (1.0,)
+        else:
+            held = _held(topology, group, role)
         region += [number] * len(held[0])
         instance += held[0]
         share += held[1]

@@ -68,14 +68,13 @@ class Biclique:
     meets: Meets = None
 
     def slots(self, group: int) -> tuple[Slot, ...]:
-        met = sorted({one for pair in pairs_of(self.meets, len(self.units)) if group in pair for one in pair} - {group})
-        probed = [unit for other in met for unit in self.units[other]]
+        met: Sequence[int] = [other for other in range(len(self.units)) if other != group]
+        if self.meets is not None:
+            met = sorted({one for pair in self.meets if group in pair for one in pair} - {group})
+        probed = dict.fromkeys((unit for other in met for unit in self.units[other]), Role.PROBE)
         own = self.units[group]
         shares = self.weights[group] if self.weights is not None else (1.0,) * len(own)
-        return tuple(
-            Slot(share, _merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
-            for unit, share in zip(own, shares, strict=True)
-        )
+        return tuple(Slot(share, _stored_at(unit, probed)) for unit, share in zip(own, shares, strict=True))
 
     def to_json(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": "biclique", "units": [list(units) for units in self.units]}
@@ -159,6 +158,15 @@ def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
             if not pieces[0][1]:
                 del pieces[0]
     return out
+
+
+def _stored_at(unit: int, probed: Mapping[int, Role]) -> tuple[tuple[int, Role], ...]:
+    """The targets of tuples that are stored on a unit and probe some, each once. Roles are not OR-ed here: an `|` of
+    enums takes longer than all else, and a table has thousands of slots."""
+    targets = {unit: Role.STORE, **probed}
+    if unit in probed:
+        targets[unit] = Role.BOTH
+    return tuple(targets.items())
 
 
 def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:

@@ -13,7 +13,9 @@ and three constants:
     alert        the imbalance above which a plan is called for; infinite: never, there is no planner
     tracked      how many heavy keys each instance reports to it; 0: none, and stored tuples need not be counted
 
-A strategy that looks at codes also has a constant `grain`: how many points stand for a side (load/samples.py).
+A strategy that looks at codes also has a constant `grain`: how many points stand for a side (load/samples.py). One that
+balances neither stored tuples nor work may have a method `balanced(items)`: the counts of items that a hand-over to
+another number of instances divides evenly (handover.py).
 
 `items` are the report's load as the pieces a table can place (load/items.py), so `load` and `imbalance` can be asked of
 any table.

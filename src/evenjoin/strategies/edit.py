@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from evenjoin.kernels.hashing import I64
 from evenjoin.placement.place import buckets_of
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
@@ -54,7 +55,10 @@ class Edit:
 
     def place_key(self, code: int, topology: Topology) -> None:
         """From now on the key's tuples of all sides live as the topology says."""
-        if topology == self.home(code):
+        self._place(code, topology, self.home(code))
+
+    def _place(self, code: int, topology: Topology, home: Biclique) -> None:
+        if topology == home:
             self._keys.pop(code, None)
         else:
             self._keys[code] = topology
@@ -66,6 +70,14 @@ class Edit:
         """From now on the key's tuples of a side live on these instances, with these shares (None: even ones)."""
         self.place_key(code, _with(self.units(code), side, to, weights))
 
+    def move_keys(self, codes: I64, side: int, to: I64) -> None:
+        """The same for many keys [k], each whole to one instance [k]."""
+        buckets = buckets_of(self._table, codes).tolist()
+        for code, bucket, unit in zip(codes.tolist(), buckets, to.tolist(), strict=True):
+            home, now = self._buckets[bucket], self._keys.get(code)
+            units = now if isinstance(now, Biclique) else home
+            self._place(code, _with(units, side, (unit,), None), home)
+
     def send_home(self, code: int, side: int) -> None:
         """The key's tuples of a side go back to its hashing unit."""
         home = self.home(code)
@@ -74,6 +86,10 @@ class Edit:
     def move_bucket(self, bucket: int, side: int, to: tuple[int, ...]) -> None:
         """The bucket's tuples of a side live on these instances; keys with regions of their own stay where they are."""
         self._buckets[bucket] = _with(self._buckets[bucket], side, to, None)
+
+    def place_bucket(self, bucket: int, topology: Biclique) -> None:
+        """The same for all sides at once."""
+        self._buckets[bucket] = topology
 
     def table(self) -> RoutingTable:
         """The table with all edits."""
@@ -120,7 +136,9 @@ def home_of_buckets(table: RoutingTable) -> dict[int, Biclique]:
 
 
 def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[float, ...] | None) -> Biclique:
-    units = tuple(to if s == side else own for s, own in enumerate(topology.units))
+    units = (*topology.units[:side], to, *topology.units[side + 1 :])
+    if topology.weights is None and weights is None:
+        return Biclique(units, None, topology.meets)
     shares = [
         (weights or (1.0,) * len(to)) if s == side else (topology.weights[s] if topology.weights else (1.0,) * len(own))
         for s, own in enumerate(units)

@@ -5,7 +5,9 @@
                   scaling=evenjoin.Scaling(task_capacity=1_000_000, max_instances=16))
 
 How many instances there should be is said in scaling.py. A keyed table keeps its buckets, and its moved and divided
-keys, when their number changes (handover.py): about as much moves as a new instance gets, or a dissolved one had.
+keys, when their number changes (handover.py): about as much moves as a new instance gets, or a dissolved one had. If
+the strategy has a method `balanced`, instances get equal shares of the counts that it names, else of tuples stored and
+of work.
 Where there are no buckets to hand over (a hypercube), the new table is the strategy's own initial one for that number.
 The state moves by `diff`, between two batches, as in any rebalance, and the guards judge what moves.
 
@@ -25,7 +27,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, Weighing
 from evenjoin.strategies.bistream import ContRand
-from evenjoin.strategies.handover import can_resize, resized
+from evenjoin.strategies.handover import Measure, can_resize, resized, stored_and_work
 from evenjoin.strategies.ordered import Ordered
 from evenjoin.strategies.scaling import Scaling as Scaling
 from evenjoin.strategies.sized import Sized
@@ -94,7 +96,8 @@ class Elastic:
         """The table on so many instances; None if the strategy has none."""
         try:
             if can_resize(table):
-                return resized(table, wanted, items)
+                own: Measure = getattr(self.inner, "balanced", stored_and_work)
+                return resized(table, wanted, items, own)
             fresh = self.inner.initial(wanted, table.groups, table.layout)
         except SpecError:  # the layout or the strategy's settings do not fit so few instances
             return None

@@ -6,8 +6,11 @@
     before    0: # # # # #    1: # # # #    2: # # # # # #              moved keys, divided keys
     after     0: # # # #      1: # # # #    2: # # # #      3: # # #    the same regions
 
-* How full an instance is: its share of what is stored plus its share of the work, as the items say. What they do not
-  know is taken to be even, so with nothing known instances get equally many buckets.
+* How full an instance is: its share of what is stored plus its share of the work, as the items say, unless the
+  strategy balances something else (`Measure`). What items do not know is taken to be even, so with nothing known
+  instances get equally many buckets.
+* A new instance takes what leaves the giver no emptier than it becomes itself. So an instance with a hot bucket keeps
+  that one and gives others. No instance gives its last bucket: none becomes idle so that a new one is not.
 * If there are few buckets for each instance (FEW), they are first made finer. That moves nothing, because a bucket is a
   contiguous range of hash values (`RoutingTable.refined`).
 * A bucket whose sides are on one instance moves whole; else the units of each side move for themselves. In layout
@@ -20,17 +23,23 @@
   no more from the others than that.
 
 Guarantee: if the table passes `check`, so does the result. Tuples move only to new instances or from dissolved ones,
-but for keys that are divided into fewer cells. Everything is a function of table and items; ties go to the lowest
-number.
-Not guaranteed: that the load is even afterwards. A hot key stays where it is, for the planner to move or divide.
+but for keys that are divided into fewer cells. A new instance hosts a bucket, as long as one with more than one is left
+that is not hot by itself, and an instance that hosts buckets goes on hosting some until it is dissolved. Everything is
+a function of table and items; ties go to the lowest number.
+Not guaranteed: that the load is even afterwards. A hot key stays where it is, for the planner to move or divide. An
+instance that was idle or nearly so before stays it: only new ones take.
+Cost: O((buckets + instances) log instances), and O(instances) for each key of a dissolved one.
 Not here: how many instances there should be (elastic.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
+from operator import itemgetter
+from sys import maxsize
 
 import numpy as np
 
@@ -40,7 +49,7 @@ from evenjoin.load.refined import comparable
 from evenjoin.placement.shares import holdings
 from evenjoin.placement.slots import Role
 from evenjoin.placement.table import Buckets, Region, RoutingTable, Succession
-from evenjoin.placement.topology import Biclique, Cube, Division, Grid, Topology, renumbered
+from evenjoin.placement.topology import Biclique, Cube, Division, Grid, Meets, Topology, renumbered
 from evenjoin.strategies.adsp.mapping import aligned, numbered
 from evenjoin.strategies.djb.division import divided, rounded
 from evenjoin.strategies.edit import Edit, home_of_buckets, keys_of
@@ -55,6 +64,17 @@ UNKNOWN = 0.01
 
 Atom = tuple[int, tuple[int, ...]]
 """What is handed over in one piece: a bucket, and the sides whose units move."""
+Weighted = tuple[float, Atom]
+"""An atom after its weight."""
+BEYOND: Atom = (maxsize, ())
+"""After every other atom, where weights are the same."""
+Measure = Callable[[Items], Sequence[F64]]
+"""What a strategy balances, as counts [sides, n] of items. An instance is as full as the sum of its shares of each."""
+
+
+def stored_and_work(items: Items) -> tuple[F64, F64]:
+    """The measure of strategies that do not say what they balance: tuples stored, and the work of a batch."""
+    return items.stored, np.stack([items.work(side) for side in range(len(items.stored))])
 
 
 def can_resize(table: RoutingTable) -> bool:
@@ -72,36 +92,36 @@ def can_resize(table: RoutingTable) -> bool:
     )
 
 
-def resized(table: RoutingTable, wanted: int, items: Items) -> RoutingTable:
+def resized(table: RoutingTable, wanted: int, items: Items, measure: Measure = stored_and_work) -> RoutingTable:
     """The table on `wanted` instances. SpecError if those are too few for the layout, or if buckets are ordered."""
     if table.ordered:
         raise SpecError("ordered buckets are not handed over: they are cut anew")
     if wanted == table.instances:
         return table
     if _is_spread(table):
-        return _Handover(table, wanted, None).spread()
+        return _Handover(table, wanted, _weights(table, None, measure)).spread()
     units = max(len(hosts) for hosts in _hosts(table))
     most = max(-(-units * wanted // table.instances), 1)
     times = -(-FINE * most // table.buckets) if table.buckets < FEW * most else 1
     fine = table.refined(times)
     known = comparable(items, table, fine).items if items.fit(table) else None
-    return _Handover(fine, wanted, known).keyed(table)
+    return _Handover(fine, wanted, _weights(fine, known, measure)).keyed(table)
 
 
 class _Handover:
     """A table while its size changes. Instances have the numbers of the old table, and new ones the numbers after
     those, until the end. Mutable, and private to one call."""
 
-    def __init__(self, table: RoutingTable, wanted: int, items: Items | None) -> None:
+    def __init__(self, table: RoutingTable, wanted: int, weight: F64) -> None:
         self.table, self.wanted, self.groups = table, wanted, table.groups
         self.new = list(range(table.instances, wanted))
         self.hosts = [set(hosts) for hosts in _hosts(table)]
-        self.weight = _weights(table, items)
+        self.weight = weight
         self.load = np.zeros(max(wanted, table.instances))
         for side in range(self.groups):
             region, instance, share = holdings(table, side, Role.STORE)
             of_region = np.bincount(table.compiled.region_of_cell, self.weight[side], len(table.regions))
-            np.add.at(self.load, instance, of_region[region] * share)
+            self.load += np.bincount(instance, of_region[region] * share, len(self.load))
         self.gone = self._divide_sides()
 
     def _divide_sides(self) -> set[int]:
@@ -109,7 +129,7 @@ class _Handover:
         there will be, by side; the dissolved ones are returned."""
         if self.table.layout == "shared":
             everyone = range(max(self.wanted, self.table.instances))
-            gone = _emptiest(everyone, self.load, len(everyone) - self.wanted)
+            gone = set(_by_emptiness(everyone, self.load)[: len(everyone) - self.wanted])
             self.hosts = [set(everyone) - gone for _ in range(self.groups)]
             return gone
         if self.wanted < self.groups:
@@ -118,15 +138,26 @@ class _Handover:
         for total, instance in enumerate(self.new, self.table.instances + 1):
             lacking = [parts[side] * total - len(hosts) for side, hosts in enumerate(self.hosts)]
             self.hosts[int(np.argmax(np.round(lacking, 9)))].add(instance)
+        return self._spared(parts)
+
+    def _spared(self, parts: F64) -> set[int]:
+        """The instances that are dissolved in layout "split": one after the other the emptiest of the side with the
+        most to spare. The only instance of a side stays."""
         out: set[int] = set()
+        fullest_first = [_by_emptiness(hosts, self.load)[::-1] for hosts in self.hosts]
         for total in range(self.table.instances - 1, self.wanted - 1, -1):
-            needed = {instance for hosts in self.hosts if len(hosts) == 1 for instance in hosts}
+            staying = out.union(*(hosts for hosts in self.hosts if len(hosts) == 1))
+            for queue in fullest_first:  # who is out, or the only one of a side, is so for good
+                while queue and queue[-1] in staying:
+                    queue.pop()
             spare = [
-                len(hosts) - parts[side] * total if hosts - needed else -np.inf for side, hosts in enumerate(self.hosts)
+                len(hosts) - parts[side] * total if fullest_first[side] else -np.inf
+                for side, hosts in enumerate(self.hosts)
             ]
-            out |= _emptiest(self.hosts[int(np.argmax(np.round(spare, 9)))] - needed, self.load, 1)
+            goes = fullest_first[int(np.argmax(np.round(spare, 9)))].pop()
+            out.add(goes)
             for hosts in self.hosts:
-                hosts -= out
+                hosts.discard(goes)
         return out
 
     def keyed(self, before: RoutingTable) -> RoutingTable:
@@ -134,6 +165,7 @@ class _Handover:
         follows, whose buckets may be coarser."""
         self.edit = Edit(self.table)
         self.units = home_of_buckets(self.table)
+        self.whole: dict[tuple[int, Meets], Biclique] = {}
         if self.gone:
             self._dissolve()
         else:
@@ -141,63 +173,73 @@ class _Handover:
         return self._numbered(self.edit.table(), before)
 
     def _fill(self) -> None:
-        """New instances take buckets from the fullest ones."""
+        """New instances take buckets from the fullest ones. The emptiest new one takes next, so what it cannot take
+        from an instance no other can, then or later."""
+        new = set(self.new)
         for hosts in [set(some) for some in dict.fromkeys(map(frozenset, self.hosts))]:
             sides = tuple(side for side in range(self.groups) if self.hosts[side] == hosts)
             share = float(self.load[list(hosts)].sum()) / len(hosts)
             atoms = self._atoms(sides)
-            new = set(self.new)
-            taking = [(self.load[i], i) for i in sorted(hosts & new)]
-            giving = [(-self.load[i], i) for i in sorted(hosts - new)]
+            taking = [(float(self.load[i]), i) for i in sorted(hosts & new)]
+            giving = [(-float(self.load[i]), i) for i in sorted(hosts - new) if i in atoms]
             heapify(taking)
             heapify(giving)
-            while taking and giving:  # a step changes the loads of the two that were taken out, and of no others
-                (_, to), (_, source) = heappop(taking), heappop(giving)
-                atom = self._fitting(atoms.get(source, []), source, to, share)
-                if atom is not None:
-                    atoms[source].remove(atom)
-                    self._move(atom, source, to)
-                    heappush(giving, (-self.load[source], source))
-                heappush(taking, (self.load[to], to))
+            while taking and giving:
+                (least, to), (most, source) = taking[0], giving[0]
+                place = _fitting(atoms[source], -most, least, share)
+                if place is None:
+                    heappop(giving)
+                    continue
+                self._move(atoms[source].pop(place), source, to)
+                heapreplace(giving, (-float(self.load[source]), source))
+                heapreplace(taking, (float(self.load[to]), to))
 
-    def _atoms(self, sides: tuple[int, ...]) -> dict[int, list[Atom]]:
-        """What may be handed over of these sides, by instance; the heaviest first."""
-        out: dict[int, list[Atom]] = {}
+    def _atoms(self, sides: tuple[int, ...]) -> dict[int, list[Weighted]]:
+        """What may be handed over of these sides, by instance: the lightest first, of equal ones the last bucket."""
+        out: dict[int, list[Weighted]] = {}
+        by_side = self.weight[:, : self.table.buckets]
+        alone, whole = by_side.tolist(), by_side[list(sides)].sum(axis=0).tolist()
         for bucket, units in sorted(self.units.items()):
-            hosts = {units.units[side][0] for side in sides}
-            whole = len(hosts) == 1
-            for some in [sides] if whole else [(side,) for side in sides]:
-                out.setdefault(units.units[some[0]][0], []).append((bucket, some))
+            hosts = [units.units[side][0] for side in sides]
+            if len(set(hosts)) == 1:
+                out.setdefault(hosts[0], []).append((whole[bucket], (bucket, sides)))
+                continue
+            for side, host in zip(sides, hosts, strict=True):
+                out.setdefault(host, []).append((alone[side][bucket], (bucket, (side,))))
         for atoms in out.values():
-            atoms.sort(key=lambda atom: (-self._weight(atom), atom))
+            atoms.reverse()
+            atoms.sort(key=itemgetter(0))
         return out
 
-    def _weight(self, atom: Atom) -> float:
-        return float(self.weight[list(atom[1]), atom[0]].sum())
-
-    def _fitting(self, atoms: Iterable[Atom], source: int, to: int, share: float) -> Atom | None:
-        """The heaviest bucket that brings `to` no further above its share than it is below it now, and that leaves
-        `source` no emptier than `to`."""
-        for atom in atoms:
-            weight = self._weight(atom)
-            if self.load[to] + weight / 2 <= share and self.load[to] + weight <= self.load[source]:
-                return atom
-        return None
-
-    def _move(self, atom: Atom, source: int, to: int) -> None:
-        bucket, sides = atom
-        for side in sides:
-            self.edit.move_bucket(bucket, side, (to,))
-        self.load[source] -= self._weight(atom)
-        self.load[to] += self._weight(atom)
+    def _move(self, one: Weighted, source: int, to: int) -> None:
+        weight, (bucket, sides) = one
+        if len(sides) == self.groups:
+            meets = self.units[bucket].meets
+            if (to, meets) not in self.whole:  # one value for all buckets there: a plan moves tens of thousands
+                self.whole[to, meets] = Biclique(((to,),) * self.groups, meets=meets)
+            self.edit.place_bucket(bucket, self.whole[to, meets])
+        else:
+            for side in sides:
+                self.edit.move_bucket(bucket, side, (to,))
+        self.load[source] -= weight
+        self.load[to] += weight
 
     def _dissolve(self) -> None:
         """The buckets and keys of dissolved instances go to the emptiest of the others, the heaviest first."""
         every = self._atoms(tuple(range(self.groups)))
-        going = [(atom, source) for source in sorted(self.gone) for atom in every.get(source, [])]
-        for atom, source in sorted(going, key=lambda one: (-self._weight(one[0]), one[0])):
-            room = set.intersection(*(self.hosts[side] for side in atom[1]))
-            self._move(atom, source, self._emptiest(room))
+        going = [(*one, source) for source in sorted(self.gone) for one in every.get(source, [])]
+        rooms: dict[tuple[int, ...], list[tuple[float, int]]] = {}
+        for weight, atom, source in sorted(going, key=lambda one: (-one[0], one[1])):
+            if atom[1] not in rooms:
+                room = set.intersection(*(self.hosts[side] for side in atom[1]))
+                rooms[atom[1]] = [(float(self.load[i]), i) for i in room]
+                heapify(rooms[atom[1]])
+            heap = rooms[atom[1]]
+            while heap[0][0] != self.load[heap[0][1]]:  # it took something of other sides: loads only rise here
+                heapreplace(heap, (float(self.load[heap[0][1]]), heap[0][1]))
+            to = heap[0][1]
+            self._move((weight, atom), source, to)
+            heapreplace(heap, (float(self.load[to]), to))
         topologies, first = keys_of(self.table), self.table.buckets
         weights = dict(zip(self.table.compiled.key_codes.tolist(), self.weight[:, first:].T, strict=True))
         for code in sorted(topologies, key=lambda code: (-float(weights[code].sum()), code)):
@@ -209,7 +251,8 @@ class _Handover:
                 self.edit.place_key(code, new)
 
     def _emptiest(self, room: set[int]) -> int:
-        return min(room, key=lambda i: (self.load[i], i))
+        some = np.array(sorted(room), np.int64)
+        return int(some[self.load[some].argmin()])
 
     def _vector(self, topology: Topology, weight: F64) -> F64:
         """[instances] What a key of this weight [sides] adds to the load."""
@@ -266,7 +309,7 @@ class _Handover:
         """The table with numbers from 0 to wanted - 1. Instances that stay keep theirs, if it is one of them."""
         old = [i for i in range(before.instances) if i not in self.gone] + [-1] * len(self.new)
         number = numbered(old)
-        of = tuple(old[number.index(i)] for i in range(self.wanted))
+        of = tuple(before for _, before in sorted(zip(number, old, strict=True)))
         name = dict(zip([*old[: len(old) - len(self.new)], *self.new], number, strict=True))
         regions = tuple(Region(region.takes, renumbered(region.topology, name)) for region in made.regions)
         same = all(instance in (-1, i) for i, instance in enumerate(of))
@@ -297,23 +340,38 @@ def _hosts(table: RoutingTable) -> list[set[int]]:
     return out
 
 
-def _weights(table: RoutingTable, items: Items | None) -> F64:
-    """[sides, cells] The part of the load that each bucket and each key with a region has: of what is stored, and of
-    the work. A part of it is taken to be spread evenly over the buckets."""
+def _fitting(atoms: Sequence[Weighted], source: float, to: float, share: float) -> int | None:
+    """Which of a giver's atoms, the lightest first, goes to a new instance; `source` and `to` are how full both are.
+
+    It is the heaviest that leaves the giver no emptier than the new instance becomes. If there is none, it is the
+    lightest, if both are more even then. It brings the new instance no further above its share than it is below it now,
+    and is not the giver's last one."""
+    if len(atoms) < 2:
+        return None
+    room = 2 * (share - to)
+    fitting = bisect_right(atoms, (min((source - to) / 2, room), BEYOND))
+    if fitting:
+        return fitting - 1
+    return 0 if atoms[0][0] <= room and atoms[0][0] < source - to else None
+
+
+def _weights(table: RoutingTable, items: Items | None, measure: Measure) -> F64:
+    """[sides, cells] The part of the load that each bucket and each key with a region has, by all counts of the measure
+    together. A part of it is taken to be spread evenly over the buckets."""
     out = np.zeros((table.groups, table.cells))
     out[:, : table.buckets] = UNKNOWN / table.buckets / table.groups
     if items is None:
         return out
     cells = cells_of_items(items, table)
-    for counts in (items.stored, np.stack([items.work(side) for side in range(table.groups)])):
+    for counts in measure(items):
         if counts.sum() > 0:
             out += np.stack([np.bincount(cells, row, table.cells) for row in counts]) / counts.sum()
     return out
 
 
-def _emptiest(some: Iterable[int], load: F64, many: int) -> set[int]:
-    """The instances with the least load; of equal ones the last, which leave no gap in the numbers."""
-    return set(sorted(some, key=lambda i: (round(float(load[i]), 9), -i))[:many])
+def _by_emptiness(some: Iterable[int], load: F64) -> list[int]:
+    """Instances, the one with the least load first; of equal ones the last, which leaves no gap in the numbers."""
+    return sorted(some, key=lambda i: (round(float(load[i]), 9), -i))
 
 
 def _instances(topology: Topology) -> set[int]:

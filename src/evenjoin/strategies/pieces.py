@@ -107,7 +107,7 @@ def relocated(table: RoutingTable, moves: Sequence[tuple[Pieces, I64]]) -> Routi
         moved = host != of.host
         left_behind = moved[of.home] & ~of.recorded
         first = len(of.key)
-        for piece in np.flatnonzero((moved | left_behind)[:first] & (host[:first] >= 0)).tolist():
-            for side in of.sides:
-                edit.move_key(int(of.items.code[of.key[piece]]), side, (int(host[piece]),))
+        which = np.flatnonzero((moved | left_behind)[:first] & (host[:first] >= 0))
+        for side in of.sides:
+            edit.move_keys(of.items.code[of.key[which]], side, host[which])
     return edit.table()

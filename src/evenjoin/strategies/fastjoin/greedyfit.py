@@ -26,6 +26,8 @@ from evenjoin.load.fastjoin import F64, Pair, benefits, factors
 
 PIECE = 1 << 14
 """Keys a round looks at: large enough to make rounds few, small enough to make one cheap."""
+FEW = 256
+"""So few keys are gone through one by one, which takes less time than the arrays of some rounds."""
 
 
 def greedy_fit(pair: Pair, stored: F64, probes: F64, theta_gap: float = 0.0) -> I64:
@@ -47,12 +49,24 @@ def chosen_greedily(benefit: F64, stored: F64, gap: float, theta_gap: float = 0.
 
 def taken_in_order(size: F64, gap: float) -> I64:
     """The positions of what is taken if each size [K] in turn is taken that is still below the gap, and lowers it."""
+    if len(size) <= FEW:
+        return _one_by_one(size, gap)
     at, chosen = 0, [np.zeros(0, np.int64)]
     while at < len(size) and gap > 0:
         taken, gap, settled = _round(size[at : at + PIECE], gap)
         chosen.append(at + taken)
         at += settled
     return np.concatenate(chosen)
+
+
+def _one_by_one(size: F64, gap: float) -> I64:
+    """The paper's loop."""
+    chosen = []
+    for position, one in enumerate(size.tolist()):
+        if one < gap:
+            chosen.append(position)
+            gap -= one
+    return np.array(chosen, np.int64)
 
 
 def _round(size: F64, gap: float) -> tuple[I64, float, int]:

@@ -161,16 +161,19 @@ class Monitor:
         rest = (self.units.stored[:, source] - sums.stored) @ (self.units.probes[:, source] - sums.probes)
         if rest > (1 - WORTH) * self.load[source]:
             return False
-        self._move(here[chosen], np.delete(here, chosen), source, target)
+        stays = np.ones(len(here), bool)
+        stays[chosen] = False
+        moved = here[chosen]
+        self.host[moved] = target
+        self._on[source], self._on[target] = here[stays], np.concatenate([self._on[target], moved])
+        self._move(sums, source, target)
         return True
 
-    def _move(self, moved: I64, left: I64, source: int, target: int) -> None:
-        self.host[moved] = target
-        self._on[source], self._on[target] = left, np.concatenate([self._on[target], moved])
-        sums = self.pieces[moved]
+    def _move(self, sums: Counts, source: int, target: int) -> None:
+        """Counts of pieces, summed by side, go from a unit to another."""
         for counts, of_pieces in ((self.units.stored, sums.stored), (self.units.probes, sums.probes)):
-            counts[:, source] -= of_pieces.sum(axis=1)
-            counts[:, target] += of_pieces.sum(axis=1)
+            counts[:, source] -= of_pieces
+            counts[:, target] += of_pieces
         both = np.array([source, target])
         self.load[both] = self.units[both].load
         self.stuck[target] = False

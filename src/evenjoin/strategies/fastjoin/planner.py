@@ -147,12 +147,18 @@ class FastJoin:
 
     def plan(self, report: LoadReport, items: Items, table: RoutingTable) -> RoutingTable | Stay:
         """The table after the migrations of all monitors, or why none is called for or possible."""
-        seen = [_Monitored(items, table, sides, loads(items, table)) for sides in _monitored(table)]
+        units = loads(items, table)
+        seen = [_Monitored(items, table, sides, units) for sides in _monitored(table)]
         for one in seen:
             if one.before > self.alert:
                 one.monitor.settle(self._select, self.bounds, self.sure)
         planned = relocated(table, [(one.pieces, one.hosts()) for one in seen if one.gains])
         return max(seen, key=lambda one: one.before).why(self) if planned is table else planned
+
+    def balanced(self, items: Items) -> tuple[F64, F64]:
+        """What another number of instances divides evenly (handover.py): the factors of L, equation 1. To first order
+        a part of both is worth the same in L. Results, which hot keys have most of, are no part of it."""
+        return items.stored, items.asking
 
     def scaling_gain(self, report: LoadReport) -> float:
         """SGR (section IV-C, equation 12) of this report: the part of the memory of further instances that can store
