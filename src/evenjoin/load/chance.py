@@ -5,8 +5,9 @@ work w from a arrivals is off by w / sqrt(a) in one batch. Rates are smoothed ov
 
     part^2 = 1 / n in the n-th batch, and WEIGHT / (2 - WEIGHT) from the time on that 1 / n is less
 
-of the variance. Results are proportional to what is stored. If tuples expire, others take their place, which is another
-w^2 / s of variance for s stored tuples; if nothing expires, what is stored is no chance any more.
+of the variance; or 1 / s of s stored tuples, if that is less and nothing expires (then rates go by what is stored).
+Results are proportional to what is stored, which is chance as well. While nothing expires, an item that stores too much
+by chance also has too high a rate, so the two deviations are added up; if tuples expire, their variances are.
 
     one instance, 400 arrivals of light keys, work 800       +- 40 in a batch, +- 15 when smoothed:     2 %
     one instance, 20 arrivals of one key, work 800           +- 179 in a batch, +- 68 when smoothed:    8 %
@@ -60,4 +61,5 @@ def deviations(items: Items, report: LoadReport, table: RoutingTable) -> F64:
         variance = squares[0] @ share**2 + squares[1] @ share + squares[2] @ (share > 0)
         total += np.sqrt(variance)
     work = np.sum([unit.work for unit in loads(items, table)], axis=0)
-    return np.divide(total, work, out=np.zeros(table.instances), where=work > 0)
+    out: F64 = np.divide(total, work, out=np.zeros(table.instances), where=work > 0)
+    return out

@@ -32,14 +32,21 @@ rate of its bucket changes by as much.
     rate 100, batch 130    3 deviations: chance       rate' 107.5
     rate 100, batch 300    14 deviations, threefold   rate' 300
 
+A key that is named for the first time, or again, begins with the rate that its stored tuples tell: their part of all
+that is stored, of the rate of all arrivals. What one batch had of it would be too much, for that is why it was named.
+
+Planners see a longer memory still, where there is one. If what is stored is of more batches than smoothing weighs, and
+does not contradict the rate of an item by more than AGREE deviations, then the rate by what is stored takes its place.
+So the loads of a thin stream become steady as state grows, and a change that is certain counts from the first batch.
+
 Where buckets are ordered, those that ask are not the arrivals of the same item. They are counted apart (`Items.askers`)
 and smoothed apart, each item by itself, because they do not add up to those of a bucket. m and lean are of them then,
 in place of the arrivals. Other cuts start everything anew: ordered buckets are never parts of others.
 
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
-Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A key that is named for the first time
-begins with what this batch had of it.
+Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A change that may be chance is seen late
+where much is stored: by the rate once that contradicts what is stored.
 """
 
 from __future__ import annotations
