@@ -110,8 +110,12 @@ def test_rates_are_smoothed_and_outlive_a_change_of_table():
             join.process({"l": pa.table([keys, keys], schema=PLAIN), "r": pa.table([[], []], schema=PLAIN)})
             report, table = join.load(), tables[number]
             items = planning_items(report, table)
-            seen.append(items.arrived[0, items.code.tolist().index(7)])
-            assert items.arrived[0].sum() == pytest.approx(seen[-1] + 10)
+            rates = report.rates
+            seen.append(rates.of_keys[0][rates.codes.index(7)])
+            assert sum(rates.in_buckets[0]) == pytest.approx(seen[-1] + 10)
+            planned = items.arrived[0, items.code.tolist().index(7)]
+            assert items.arrived[0].sum() == pytest.approx(planned + 10, abs=0.6)
+    assert planned == pytest.approx(80, abs=1.3), "what is stored of it, 480 tuples in 6 batches, agrees with its rate"
     assert seen == pytest.approx([60, 80, 60 + 20 * 2 / 3, 79.9999, 75.0, 81.25], abs=0.01)
 
 

@@ -130,7 +130,7 @@ def test_a_split_key_is_probed_on_each_of_its_units_by_all_within_reach():
 def test_those_who_ask_are_smoothed_too_and_results_follow():
     """Equal batches have their own counts as rates: nothing changes by smoothing."""
     table = one_band()
-    report = loaded(table, [5, 5, 12], [4, 6, 12], batches=4)
+    report = loaded(table, [5, 5, 12] * 8, [4, 6, 12] * 8, batches=4)
     plain, smooth = items_of(report, table), planning_items(report, table)
     np.testing.assert_allclose(smooth.asking, plain.asking)
     assert report.rates.cuts == (10,)

@@ -217,7 +217,7 @@ def test_a_join_through_moves_and_swaps(layout):
     """Heavy keys change from batch to batch and move; the results are those of a brute-force join."""
     join = evenjoin.local(
         {"l": SCHEMA, "r": SCHEMA}, on="l.k = r.k", select=["l.id AS a", "r.id AS b"], strategy="readj(theta=0.1)",
-        instances=4, layout=layout, guards=evenjoin.Guards(cooldown=0, min_work=0),
+        instances=4, layout=layout, guards=evenjoin.Guards(cooldown=0, min_work=0, min_gain=0),
     )  # fmt: skip
     batches = [{"l": stream(2 * i, 90, 5 * i), "r": stream(2 * i + 1, 110, 5 * i)} for i in range(6)]
     found = [join.process(batch) for batch in batches]

@@ -46,6 +46,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.load.known import known
 from evenjoin.load.rates import rates_after, smoothed
 from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import LoadReport
@@ -171,13 +172,16 @@ def with_rates(
     items = items_of(report, table)
     if is_matrix(table):
         return report, items
+    items = known(items, table)
     rates = rates_after(last.rates if last else None, items, report.expired)
     return replace(report, rates=rates), smoothed(items, rates)
 
 
 def planning_items(report: LoadReport, table: RoutingTable) -> Items:
-    """The items as planners see them: arrivals and results are smoothed over batches (rates.py)."""
-    return smoothed(items_of(report, table), report.rates)
+    """The items as planners see them: keys of which too little is known are parts of their buckets (known.py), and
+    arrivals and results are smoothed over batches (rates.py)."""
+    items = items_of(report, table)
+    return items if is_matrix(table) else smoothed(known(items, table), report.rates)
 
 
 GROWTHS = (16.0, 4.0)

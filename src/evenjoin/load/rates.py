@@ -32,14 +32,21 @@ rate of its bucket changes by as much.
     rate 100, batch 130    3 deviations: chance       rate' 107.5
     rate 100, batch 300    14 deviations, threefold   rate' 300
 
+A key that is named for the first time, or again, begins with the rate that its stored tuples tell: their part of all
+that is stored, of the rate of all arrivals. What one batch had of it would be too much, for that is why it was named.
+
+Planners see a longer memory still, where there is one. If what is stored is of more batches than smoothing weighs, and
+does not contradict the rate of an item by more than AGREE deviations, then the rate by what is stored takes its place.
+So the loads of a thin stream become steady as state grows, and a change that is certain counts from the first batch.
+
 Where buckets are ordered, those that ask are not the arrivals of the same item. They are counted apart (`Items.askers`)
 and smoothed apart, each item by itself, because they do not add up to those of a bucket. m and lean are of them then,
 in place of the arrivals. Other cuts start everything anew: ordered buckets are never parts of others.
 
 Stored tuples are not smoothed: they are counted exactly, and a planner must know what it moves.
 
-Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A key that is named for the first time
-begins with what this batch had of it.
+Not guaranteed: that the arrivals of a bucket's items add up to the bucket's. A change that may be chance is seen late
+where much is stored: by the rate once that contradicts what is stored.
 """
 
 from __future__ import annotations
@@ -64,6 +71,8 @@ JUMP = 5.0
 LEAP = 1.5
 """Arrivals of real streams vary more than Poisson counts do. A change by less than this factor is smoothed, even if it
 is certain."""
+AGREE = 3.0
+"""Up to so many standard deviations between a smoothed rate and what is stored of an item are chance."""
 DIGITS = 3
 
 
@@ -143,10 +152,12 @@ def _rates_after(last: Rates | None, items: Items, expired: int) -> Rates:
     last = _refined(last, len(rest) // len(last.in_buckets[0]))
     weight = max(1.0 / (last.batches + 1), WEIGHT)
     row, known = _row(np.array(last.codes, np.int64), codes)
-    old_keys, old_buckets = _believed(last, items, buckets, keys[:, known], order[known], row[known])
+    last_keys = _by_store(last, items)[:, order]
+    last_keys[:, known] = np.array(last.of_keys)[:, row[known]]
+    old_keys, old_buckets = _believed(last, items, buckets, keys, order, last_keys)
     lean = _lean(last.lean, items, found, weight) if expired else last.lean
-    for now, before in ((keys, old_keys), (of_keys, np.array(last.found_of_keys)[row[known]])):
-        now[..., known] = before + weight * (now[..., known] - before)
+    keys = old_keys + weight * (keys - old_keys)
+    of_keys[known] += (1 - weight) * (np.array(last.found_of_keys)[row[known]] - of_keys[known])
     for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
     return _rates(last.batches + 1, buckets, in_rest, codes, keys, of_keys, lean)
@@ -167,12 +178,21 @@ def _refined(rates: Rates, times: int) -> Rates:
     return replace(rates, in_buckets=tuple(map(tuple, out.tolist())), found_in_buckets=found)
 
 
-def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, row: I64) -> tuple[F64, F64]:
-    """The last rates of the known keys [sides, known] and of the buckets [sides, buckets], but where this batch's
+def _by_store(last: Rates, items: Items) -> F64:
+    """[sides, n] The rates that items had by what is stored of them: their part of all stored tuples, of the last rates
+    of all arrivals."""
+    before = items.stored - np.minimum(items.arrived, items.stored)
+    total = np.array(last.in_buckets, np.float64).sum(axis=1, keepdims=True)
+    out: F64 = total * before / np.maximum(before.sum(axis=1, keepdims=True), 1.0)
+    return out
+
+
+def _believed(last: Rates, items: Items, buckets: F64, keys: F64, item: I64, of_keys: F64) -> tuple[F64, F64]:
+    """The last rates of the keys, `of_keys` [sides, keys], and of the buckets [sides, buckets], but where this batch's
     counts, `keys` and `buckets`, cannot be chance: these counts, for a batch that is as large as the last ones.
 
-    `item` and `row` [known] are the places of the known keys among the items and in `last`."""
-    of_keys, of_buckets = np.array(last.of_keys)[:, row], np.array(last.in_buckets)
+    `item` [keys] are the places of the keys among the items."""
+    of_buckets = np.array(last.in_buckets)
     growth = buckets.sum(axis=1, keepdims=True) / np.maximum(of_buckets.sum(axis=1, keepdims=True), 1.0)
     new_keys = np.where(_is_jump(keys, of_keys * growth), keys / np.maximum(growth, 1e-9), of_keys)
     for side, more in enumerate(new_keys - of_keys):
@@ -203,6 +223,7 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     for side, of_bucket in enumerate(np.array(rates.in_buckets, np.float64)):
         of_its_keys = np.bincount(items.bucket[keys], arrived[side, keys], len(of_bucket))
         arrived[side, rest] = np.maximum(of_bucket - of_its_keys, 0.0)[items.bucket[rest]]
+    arrived = _remembered(arrived, items.stored, rates.batches)
     lean = np.array(rates.lean or (1.0,) * len(arrived))[:, None]
     asking = arrived.sum(axis=0) - arrived
     if items.askers is None:
@@ -211,6 +232,22 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     asking[:, rest] = np.array(rates.asking_rest, np.float64)[:, items.bucket[rest]]
     asking[:, keys[known]] = np.array(rates.asking_keys, np.float64).reshape(len(asking), -1)[:, row[known]]
     return replace(items, arrived=arrived, askers=asking, results=lean * found * asking * items.stored)
+
+
+def _remembered(rates: F64, stored: F64, batches: int) -> F64:
+    """[sides, n] The rates of the items, or what their stored tuples say, where that is of more batches and the two do
+    not contradict each other."""
+    seen, totals, kept = 1.0 / noise_left(batches), rates.sum(axis=1, keepdims=True), stored.sum(axis=1, keepdims=True)
+    by_store = totals * stored / np.maximum(kept, 1.0)
+    small = 3 / 8 / seen
+    far = 2 * np.sqrt(seen) * np.abs(np.sqrt(rates + small) - np.sqrt(by_store + small))
+    out: F64 = np.where((far <= AGREE) & (kept > seen * totals), by_store, rates)
+    return out
+
+
+def noise_left(batches: int) -> float:
+    """The part of the variance of a batch's counts that smoothing over so many batches leaves."""
+    return max(1.0 / batches, WEIGHT / (2 - WEIGHT))
 
 
 def _found(items: Items) -> F64:

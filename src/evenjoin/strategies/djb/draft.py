@@ -260,14 +260,10 @@ class Draft:
         out[unit] = 1.0
         return out
 
-    def noise(self, row: int, part: float, kept: Literal["for ever", "for a while"]) -> F64:
-        """[instances] The standard deviation of each unit's load by chance, if arrivals are independent of each other
-        and `part` of the noise of one batch is left in their rate. An item with work w from a arrivals has the variance
-        w^2 part^2 / a; and w^2 / s more if its s stored tuples expire, so that others take their place."""
-        out, every = np.zeros(self.load.shape[1]), self.items
-        variance = part**2 / np.maximum(every.arrived.sum(axis=0), 1.0)
-        if kept == "for a while":
-            variance += 1.0 / np.maximum(every.stored.sum(axis=0), 1.0)
+    def noise(self, row: int, variance: F64) -> F64:
+        """[instances] The standard deviation of each unit's load by chance. `variance` [n] is that of each item's load,
+        as a part of its square (load/chance.py)."""
+        out = np.zeros(self.load.shape[1])
         whole = self.whole_on(row)
         some = whole >= 0
         out += np.bincount(whole[some], (self.of_row(row) ** 2 * variance)[some], len(out))

@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
+from evenjoin.load.chance import furthest, variances
 from evenjoin.load.djb import Measure, factors, imbalance, side_gap, workloads
 from evenjoin.load.items import F64, Items, later
 from evenjoin.load.report import LoadReport
@@ -49,14 +50,11 @@ two seeds: 4 a unit end with 656 and 671 records, 8 with 24 and 25, 16 with 8 an
 every bucket."""
 WORTH = 0.1
 """Where theta_max cannot be met, a plan must lower theta by this part of itself."""
-Kept = Literal["for ever", "for a while"]
 ROUNDING = 1e-9
 """How far above a bound a factor may be that was planned to meet it."""
 SETTLED, URGENT = 4, 10.0
 """Until SETTLED batches are counted, only a theta above URGENT times theta_max is a reason: a plan for the counts of
 fewer batches would have to be made again."""
-SMOOTHED = 0.5
-"""What part of the noise of a batch is left in the loads, which are smoothed over batches (load/items.py)."""
 
 
 @register("djb")
@@ -121,6 +119,11 @@ class DJB:
     def imbalance(self, items: Items, table: RoutingTable) -> float:
         return imbalance(self.load(items, table), self.bounds.goal)
 
+    @property
+    def exact(self) -> bool:
+        """Whether L is known exactly: stored tuples are counted, the work of batches to come is not."""
+        return self.measure == "stored"
+
     def relieved(self, items: Items, old: RoutingTable, new: RoutingTable) -> float:
         """How much of L instances are relieved of: the guards judge a change by what the planner balances."""
         less = np.nansum(self.load(items, old), axis=0) - np.nansum(self.load(items, new), axis=0)
@@ -145,8 +148,7 @@ class DJB:
     def _plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Draft | Stay:
         before, goal = self.load(items, table), self.bounds.goal
         draft, now = draft_of(items, table, goal, self.measure), imbalance(before, goal)
-        kept: Kept = "for a while" if report.expired else "for ever"
-        if self.measure == "work" and not significant(draft, goal, self.theta_max, kept):
+        if self.measure == "work" and not significant(draft, goal, self.theta_max, variances(items, report)):
             return Stay(f"theta {now:.3f} is no more than batches differ by chance")
         offers = [offer for offer in candidates(draft) if _better(before, offer.workloads, goal)]
         uneven = [imbalance(offer.workloads, goal) for offer in offers]
@@ -168,16 +170,16 @@ class DJB:
         return least if least <= (1 - WORTH) * now and now > self.theta_max else None
 
 
-def significant(draft: Draft, goal: float, most: float, kept: Kept) -> bool:
+def significant(draft: Draft, goal: float, most: float, variance: F64) -> bool:
     """Whether a unit is further from the goal than chance would put the furthest of all units, and from theta_max
-    (`most`) than chance would put this one; or the sides are too far apart. `kept` says how long tuples are."""
+    (`most`) than chance would put this one; or the sides are too far apart. `variance` [n] is that of the items
+    (load/chance.py)."""
     if side_gap(draft.workloads, goal):
         return True
     for row in range(len(draft.sides)):
         units, mean = draft.units(row), draft.mean(row)
-        off, one = np.abs(draft.load[row, units] - mean), draft.noise(row, SMOOTHED, kept)[units]
-        furthest = np.sqrt(2 * np.log(max(len(units), 2))) * one
-        if ((off - goal * mean > furthest) & (off - most * mean > one)).any():
+        off, one = np.abs(draft.load[row, units] - mean), draft.noise(row, variance)[units]
+        if ((off - goal * mean > furthest(len(units)) * one) & (off - most * mean > one)).any():
             return True
     return False
 
