@@ -162,7 +162,7 @@ def _overlaid(one: Division, two: Division) -> list[tuple[int, int, int]]:
 
 
 def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
-    return _merged([(cell, Role.BOTH) for cell in cells])
+    return tuple((cell, Role.BOTH) for cell in dict.fromkeys(cells))
 
 
 def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
