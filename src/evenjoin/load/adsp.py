@@ -116,7 +116,7 @@ class Matrix:
         """The cuts at which an area may be split on a side, and the volumes [2 sides, 2 parts, cuts] of the two
         parts."""
         own, lines, across = area.side(side), self.lines[side], ACROSS[side]
-        some = slice(np.searchsorted(lines.at, own.first, "right"), np.searchsorted(lines.at, own.last, "right"))
+        some = slice(lines.at.searchsorted(own.first, "right"), lines.at.searchsorted(own.last, "right"))
         begin, end = self._ends(side, own)
         first, last = self._ends(across, area.side(across))
         here = lines.here[some]
@@ -136,7 +136,7 @@ class Matrix:
 
     def _ends(self, side: int, codes: Interval) -> tuple[float, float]:
         mine, running = self.points[side]
-        begin, end = np.searchsorted(mine, codes.first, "left"), np.searchsorted(mine, codes.last, "right")
+        begin, end = mine.searchsorted(codes.first, "left"), mine.searchsorted(codes.last, "right")
         return float(running[begin]), float(running[end])
 
 

@@ -30,10 +30,9 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from evenjoin.errors import SpecError
-from evenjoin.load.adsp import Floor, floor_of
+from evenjoin.load.adsp import Floor
 from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
-from evenjoin.placement.ranges import EVERYTHING
 from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
 from evenjoin.placement.topology import Grid
 from evenjoin.strategies.base import Stay, require
@@ -45,13 +44,16 @@ CHANCE = 3.0
 """Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
 SLIGHT = 0.05
 """The part of what is allowed that a task may store more by chance."""
-CLOSE = 0.02
+CLOSE = 0.01
 """How close, as a part of itself, the search for a capacity comes. Each step makes a scheme."""
 USUAL = 1.05
 """So many times the tasks of the floor a scheme has as a rule; the search for a capacity begins there."""
 LIMITS = (1, 256)
 """`least` and `most` of a strategy to which the user has given neither."""
 T = TypeVar("T")
+Offer = Callable[[float, int], tuple[int, T]]
+"""Takes a capacity and a number of tasks that is few enough, and gives a number of tasks and what it made of so many.
+The number falls as the capacity grows, and is never below the floor. Whoever offers may stop at what is few enough."""
 S = TypeVar("S", bound="Sized")
 
 
@@ -184,26 +186,23 @@ class Sized:
             return None
         return Stay(f"the fullest task stores {fullest:,.0f}; of {limit:,.0f} so many more are chance")
 
-    def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points, floor: Floor | None = None) -> T:
+    def made_for(self, offer: Offer[T], floor: Floor) -> T:
         """What `offer` makes for tasks of capacity `fill` * V.
 
         If that takes more than `most` tasks or fewer than `least`, it is made for the smallest capacity that takes no
         more than that bound, so that tasks are as even as can be. It may still take fewer than `least`: whoever asks
-        fills it up (adsp/exact.py). `offer` returns (number of tasks, what it made); the number falls as the capacity
-        grows, and is never below what `floor` says (None: what it says if every two tuples meet).
+        fills it up (adsp/exact.py).
         """
-        wanted, total = self.fill * self.task_capacity, sum(volumes(points))
-        floor = floor or floor_of(points, EVERYTHING)
-        tasks = self.most + 1
+        wanted, tasks = self.fill * self.task_capacity, self.most + 1
         if floor.tasks(wanted) < tasks:  # else it takes too many, whatever it is
-            tasks, made = offer(wanted)
-            if self.least <= tasks <= self.most or not total:
+            tasks, made = offer(wanted, 0)
+            if self.least <= tasks <= self.most or not floor.stored.sum():
                 return made
         bound = min(max(tasks, self.least), self.most)
         return _smallest(offer, bound, floor, wanted if tasks > bound else 0.0)
 
 
-def _smallest(offer: Callable[[float], tuple[int, T]], bound: int, floor: Floor, above: float) -> T:
+def _smallest(offer: Offer[T], bound: int, floor: Floor, above: float) -> T:
     """What `offer` makes for the smallest capacity, not below `above`, that takes at most `bound` tasks. The capacity
     is at most CLOSE too large.
 
@@ -222,7 +221,7 @@ def _smallest(offer: Callable[[float], tuple[int, T]], bound: int, floor: Floor,
         else:
             guess *= 1 + CLOSE / 2 if tasks > bound else 1 - CLOSE / 2
             guess = min(max(guess, (3 * low + high) / 4), (low + 3 * high) / 4)
-        tasks, offered = offer(guess)
+        tasks, offered = offer(guess, bound)
         times = tasks / floor.tasks(guess)
         if tasks > bound:
             low = guess

@@ -118,7 +118,7 @@ class Adsp(Sized):
         total = sum(volumes(points))
         wanted = max(min(self.fill * self.task_capacity, total / self.least), total / self.most)
         search = _Search(table, points, cut, self.lines, wanted)
-        offers = search.celled(*self.made_for(search.offers, points, search.floor))
+        offers = search.celled(*self.made_for(search.offers, search.floor))
         fewest = min(map(_tasks, offers))
         few = min(NEARLY * fewest, max(self.most, fewest))
         some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) <= few]
@@ -153,9 +153,9 @@ class _Search:
             self._coarse = matrix_of(points, table.reach, lines, kept if len(kept) <= lines else ())
             self._fine = matrix_of(points, table.reach, min(max(lines, many), MOST_LINES), kept)
 
-    def offers(self, capacity: float) -> tuple[int, tuple[float, list[tuple[Ranges, ...]]]]:
+    def offers(self, capacity: float, enough: int) -> tuple[int, tuple[float, list[tuple[Ranges, ...]]]]:
         """The fewest tasks of this capacity, and schemes as areas: those there are, slabs of each side, and, where
-        these are not yet few, what Alg. 2 finds. No area is one grid over everything."""
+        these are not yet few, what Alg. 2 finds. No area is one grid over everything. `enough` tasks are few."""
         tasks = partial(varietal_tasks, capacity=capacity)
         (fewest,), _ = tasks(*(np.array([volume]) for volume in self._volumes))
         if not self._bound:
@@ -163,7 +163,8 @@ class _Search:
         if self._cut == "rows":
             plans = [slabs(self._fine, tasks, 0)]
         else:
-            plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(self.floor.tasks(capacity)))
+            few = max(CLOSE * ceil(self.floor.tasks(capacity)), enough)
+            plans = schemes_for(tasks, self._fine, self._coarse, few)
         now, _ = tasks(*self._fine.all_volumes(self._now))
         counts = [fewest, *(plan.tasks for plan in plans), *([now.sum()] if self._now else [])]
         schemes = [self._now, *(plan.areas for plan in plans)]
