@@ -72,8 +72,10 @@ class Biclique:
         probed = [unit for other in met for unit in self.units[other]]
         own = self.units[group]
         shares = self.weights[group] if self.weights is not None else (1.0,) * len(own)
+        asked = tuple(dict.fromkeys(probed, Role.PROBE).items())
+        among = set(probed)
         return tuple(
-            Slot(share, _merged([(unit, Role.STORE), *((p, Role.PROBE) for p in probed)]))
+            Slot(share, _and_probing(unit, asked) if unit in among else ((unit, Role.STORE), *asked))
             for unit, share in zip(own, shares, strict=True)
         )
 
@@ -165,12 +167,9 @@ def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
     return tuple((cell, Role.BOTH) for cell in dict.fromkeys(cells))
 
 
-def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
-    """The same targets with each instance once; its roles are OR-ed."""
-    roles: dict[int, Role] = {}
-    for instance, role in targets:
-        roles[instance] = roles.get(instance, Role(0)) | role
-    return tuple(roles.items())
+def _and_probing(unit: int, asked: tuple[tuple[int, Role], ...]) -> tuple[tuple[int, Role], ...]:
+    """The targets of a tuple that is stored on one of those it probes: each instance once."""
+    return (unit, Role.BOTH), *(target for target in asked if target[0] != unit)
 
 
 Topology = Biclique | Grid | Cube

@@ -84,13 +84,16 @@ def mapped(lam: F64) -> list[int]:
     """Alg. 4: the old instance that each new cell goes on from; -1: it has nothing in common with one that is left.
     `lam` [old instances, new cells] is lambda."""
     old, new = lam.shape
-    before, free = np.full(new, -1), np.ones(old, bool)
-    order = np.argsort(-lam, axis=None, kind="stable")
-    order = order[: np.count_nonzero(lam > 0)]
-    for one, other in zip(*np.unravel_index(order, lam.shape), strict=True):
+    before, free, left = [-1] * new, [True] * old, min(old, new)
+    some = np.flatnonzero(lam > 0)
+    order = some[np.argsort(-lam.reshape(-1)[some], kind="stable")]
+    for one, other in zip((order // new).tolist(), (order % new).tolist(), strict=True):
         if free[one] and before[other] < 0:
             before[other], free[one] = one, False
-    return [int(i) for i in before]
+            left -= 1
+            if not left:
+                break
+    return before
 
 
 def numbered(before: Sequence[int]) -> list[int]:
