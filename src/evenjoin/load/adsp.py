@@ -16,11 +16,14 @@ which areas may be split; the codes between two cuts are a line.
 * A cell is the rectangle of a line of each side. It is a candidate if, by the reach, it may have results. Candidates
   are monotone: in each row they are one range of columns, whose ends do not fall from one row to the next.
 
+`Floor` says how few tasks of a capacity any scheme has, by which the search for one knows where to begin and to end.
+
 Pure. Does not choose areas or schemes: that is strategies/adsp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -89,6 +92,16 @@ class Matrix:
     lines: tuple[Lines, Lines]
     points: Points
 
+    def all_volumes(self, areas: Sequence[Ranges]) -> F64:
+        """[2, areas] |ca^r| and |ca^s| of each area."""
+        out = np.zeros((2, len(areas)))
+        for side, (mine, running) in enumerate(self.points):
+            codes = [area.side(side) for area in areas]
+            begin = np.searchsorted(mine, np.array([own.first for own in codes], np.int64), "left")
+            end = np.searchsorted(mine, np.array([own.last for own in codes], np.int64), "right")
+            out[side] = np.maximum(running[end] - running[begin], 0.0)
+        return out
+
     def volumes(self, area: Ranges) -> tuple[float, float]:
         """|ca^r| and |ca^s| of an area."""
         rows, columns = (self.volume(side, area.side(side)) for side in (0, 1))
@@ -103,7 +116,7 @@ class Matrix:
         """The cuts at which an area may be split on a side, and the volumes [2 sides, 2 parts, cuts] of the two
         parts."""
         own, lines, across = area.side(side), self.lines[side], ACROSS[side]
-        some = slice(np.searchsorted(lines.at, own.first, "right"), np.searchsorted(lines.at, own.last, "right"))
+        some = slice(lines.at.searchsorted(own.first, "right"), lines.at.searchsorted(own.last, "right"))
         begin, end = self._ends(side, own)
         first, last = self._ends(across, area.side(across))
         here = lines.here[some]
@@ -123,29 +136,87 @@ class Matrix:
 
     def _ends(self, side: int, codes: Interval) -> tuple[float, float]:
         mine, running = self.points[side]
-        begin, end = np.searchsorted(mine, codes.first, "left"), np.searchsorted(mine, codes.last, "right")
+        begin, end = mine.searchsorted(codes.first, "left"), mine.searchsorted(codes.last, "right")
         return float(running[begin]), float(running[end])
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How few tasks any scheme has that brings together what may match, whatever its areas and cells.
+
+    Say that code x of side 0 and code x + m of side 1 may match, have r and s tuples, and task i stores a_i and b_i of
+    them. Every pair meets, so that the a_i b_i add up to r s at least. And a_i + b_i <= V, so that a_i b_i is at most
+    (a_i + b_i) V / 4. Hence these tuples take 4 r s / V of what tasks can store; and r + s in any case, being stored
+    somewhere. With one m for all x no tuple is counted twice, and
+
+        tasks >= sum over x of max((r + s) / V, 4 r s / V^2)
+
+    Without heavy codes that is what the tuples fill without copies. With no bound on what may match all tuples are as
+    of one code. Not guaranteed: that a scheme with so few tasks exists; slabs come within a tenth of it at zipf 1.
+
+    stored, pairs   [codes] r + s and 4 r s
+    """
+
+    stored: F64
+    pairs: F64
+
+    def tasks(self, capacity: float) -> float:
+        """A number of tasks of this capacity with less than which no scheme does. It falls as the capacity grows."""
+        return float(np.maximum(self.stored / capacity, self.pairs / capacity**2).sum())
+
+    def capacity(self, tasks: float) -> float:
+        """A capacity with less than which no scheme does that has so many tasks; exact to one in a thousand."""
+        low = float(self.stored.sum()) / tasks
+        high = low
+        while self.tasks(high) > tasks:
+            low, high = high, 2 * high
+        while high - low > low / 1000:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.tasks(middle) > tasks else (low, middle)
+        return low
+
+
+def floor_of(points: Points, reach: Reach) -> Floor:
+    """The floor for these points. O(points log points)."""
+    (rows, r), (columns, s) = points
+    if reach.low is None and reach.high is None:
+        return Floor(np.array([r.sum() + s.sum()]), np.array([4 * r.sum() * s.sum()]))
+    codes, owner = np.unique(np.concatenate([rows, _plus(columns, -_middle(reach))]), return_inverse=True)
+    of_rows = np.bincount(owner[: len(rows)], r, len(codes))
+    of_columns = np.bincount(owner[len(rows) :], s, len(codes))
+    return Floor(of_rows + of_columns, 4 * of_rows * of_columns)
 
 
 def matrix_of(points: Points, reach: Reach, lines: int, keep: tuple[int, ...] = ()) -> Matrix:
     """The matrix of these points. At most `lines` cuts come from each side: about half as many where no code is heavy.
     All codes in `keep` are cuts as well."""
-    middle = 0 if reach.low is None or reach.high is None else (reach.low + reach.high) // 2
+    middle = _middle(reach) if reach.low is not None and reach.high is not None else 0
     shifts = (0, middle)
-    ends: set[int] = set()
-    for side, (codes, weights) in enumerate(points):
-        ends |= {code - shifts[side] for code in _equi_depth(codes, weights, max(lines // 2, 2)).tolist()}
+    ends = np.unique(
+        np.concatenate(
+            [
+                _plus(_equi_depth(codes, weights, max(lines // 2, 2)), -shifts[side])
+                for side, (codes, weights) in enumerate(points)
+            ]
+        )
+    )
     sums = tuple(_running(codes, weights) for codes, weights in points)
     made = []
     for side in (0, 1):
-        every = {end + shifts[side] for end in ends} | set(keep)
-        cuts = np.array(sorted(cut for cut in every if FIRST_CODE < cut <= LAST_CODE), np.int64)
+        cuts = np.unique(np.concatenate([_plus(ends, shifts[side]), np.array(keep, np.int64)]))
+        cuts = cuts[cuts > FIRST_CODE]
         low, high = (reach.low, reach.high) if side == 0 else (_minus(reach.high), _minus(reach.low))
         (own, mine), (other, theirs) = sums[side], sums[ACROSS[side]]
         reached = None if high is None else theirs[np.searchsorted(other, _plus(cuts, high - 1), "right")]
         left = None if low is None else theirs[np.searchsorted(other, _plus(cuts, low), "left")]
         made.append(Lines(cuts, mine[np.searchsorted(own, cuts)], reached, left))
     return Matrix(reach, (made[0], made[1]), sums)
+
+
+def _middle(reach: Reach) -> int:
+    """A difference of codes that may match, in the middle of them if they have two ends."""
+    ends = [end for end in (reach.low, reach.high) if end is not None]
+    return sum(ends) // len(ends)
 
 
 def _running(codes: I64, weights: F64) -> tuple[I64, F64]:
@@ -165,13 +236,18 @@ def _equi_depth(codes: I64, weights: F64, parts: int) -> I64:
     heavy = np.flatnonzero(np.diff(running) * parts > running[-1])
     begins = np.unique(np.concatenate([nearest, heavy, heavy + 1]))
     begins = begins[(begins > 0) & (begins < len(some))]
-    gaps = zip(some[begins - 1].tolist(), some[begins].tolist(), strict=True)
-    return np.unique(np.array([low + (high - low + 1) // 2 for low, high in gaps], np.int64))
+    low, high = some[begins - 1], some[begins]
+    gap = high.astype(np.uint64) - low.astype(np.uint64)  # it may be wider than int64
+    out: I64 = np.unique((low.astype(np.uint64) + gap - gap // np.uint64(2)).astype(np.int64))
+    return out
 
 
 def _plus(codes: I64, shift: int) -> I64:
     """codes + shift, held within int64."""
-    return np.array([min(max(code + shift, FIRST_CODE), LAST_CODE) for code in codes.tolist()], np.int64)
+    if not FIRST_CODE <= shift <= LAST_CODE:
+        return _plus(_plus(codes, shift // 2), shift - shift // 2)
+    out: I64 = np.clip(codes, FIRST_CODE - min(shift, 0), LAST_CODE - max(shift, 0)) + np.int64(shift)
+    return out
 
 
 def _minus(bound: int | None) -> int | None:

@@ -60,9 +60,10 @@ def _held(topology: Topology, group: int, role: Role) -> tuple[tuple[int, ...], 
     slots = topology.slots(group)
     total = sum(slot.weight for slot in slots)
     held: dict[int, float] = {}
+    wanted = int(role)  # integers, because enums are slow
     for slot in slots:
         for instance, has in slot.targets:
-            if has & role:
+            if int(has) & wanted:
                 held[instance] = held.get(instance, 0.0) + slot.weight / total
     return tuple(held), tuple(held.values())
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -306,7 +307,7 @@ def _compile(table: RoutingTable) -> Compiled:
         np.array([instance for instance, _ in flat], np.int32),
         np.array([int(role) for _, role in flat], np.uint8),
         *_compile_ranges(table),
-        np.array(_apart(table)),
+        np.array(_apart(table, slots_of)),
         np.array(table.cuts or (), np.int64),
         _compile_probing(table) if table.ordered else None,
     )
@@ -331,10 +332,10 @@ def _compile_probing(table: RoutingTable) -> Probing:
     return probing_of(table.reach, cells, units)
 
 
-def _apart(table: RoutingTable) -> bool:
+def _apart(table: RoutingTable, slots: Mapping[tuple[Topology, int], tuple[Slot, ...]]) -> bool:
     """Whether no two areas use the same instance. Then a tuple never gets two messages for one instance."""
     used = [
-        {instance for group in range(table.groups) for slot in topology.slots(group) for instance, _ in slot.targets}
+        {instance for group in range(table.groups) for slot in slots[topology, group] for instance, _ in slot.targets}
         for topology in (region.topology for region in table.regions if isinstance(region.takes, Ranges))
     ]
     return len(set().union(*used)) == sum(map(len, used))

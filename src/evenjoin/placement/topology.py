@@ -170,15 +170,7 @@ def _stored_at(unit: int, probed: Mapping[int, Role]) -> tuple[tuple[int, Role],
 
 
 def _both(cells: tuple[int, ...]) -> tuple[tuple[int, Role], ...]:
-    return _merged([(cell, Role.BOTH) for cell in cells])
-
-
-def _merged(targets: list[tuple[int, Role]]) -> tuple[tuple[int, Role], ...]:
-    """The same targets with each instance once; its roles are OR-ed."""
-    roles: dict[int, Role] = {}
-    for instance, role in targets:
-        roles[instance] = roles.get(instance, Role(0)) | role
-    return tuple(roles.items())
+    return tuple((cell, Role.BOTH) for cell in dict.fromkeys(cells))
 
 
 Topology = Biclique | Grid | Cube

@@ -23,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isqrt, sqrt
+from itertools import count
+from math import inf, isqrt, sqrt
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from evenjoin.errors import SpecError
+from evenjoin.load.adsp import Floor
 from evenjoin.load.items import F64, Items
 from evenjoin.placement.pieces import Points, stored_volume
 from evenjoin.placement.table import Buckets, Layout, Region, RoutingTable
@@ -42,11 +44,16 @@ CHANCE = 3.0
 """Standard deviations by which the number of tuples of a task may differ from what was planned, without a plan."""
 SLIGHT = 0.05
 """The part of what is allowed that a task may store more by chance."""
-CLOSE = 0.04
-"""How close, as a part of itself, the binary search for a capacity comes. Each step makes a scheme."""
+CLOSE = 0.01
+"""How close, as a part of itself, the search for a capacity comes. Each step makes a scheme."""
+USUAL = 1.05
+"""So many times the tasks of the floor a scheme has as a rule; the search for a capacity begins there."""
 LIMITS = (1, 256)
 """`least` and `most` of a strategy to which the user has given neither."""
 T = TypeVar("T")
+Offer = Callable[[float, int], tuple[int, T]]
+"""Takes a capacity and a number of tasks that is few enough, and gives a number of tasks and what it made of so many.
+The number falls as the capacity grows, and is never below the floor. Whoever offers may stop at what is few enough."""
 S = TypeVar("S", bound="Sized")
 
 
@@ -179,35 +186,51 @@ class Sized:
             return None
         return Stay(f"the fullest task stores {fullest:,.0f}; of {limit:,.0f} so many more are chance")
 
-    def made_for(self, offer: Callable[[float], tuple[int, T]], points: Points) -> T:
+    def made_for(self, offer: Offer[T], floor: Floor) -> T:
         """What `offer` makes for tasks of capacity `fill` * V.
 
         If that takes more than `most` tasks or fewer than `least`, it is made for the smallest capacity that takes no
         more than that bound, so that tasks are as even as can be. It may still take fewer than `least`: whoever asks
-        fills it up (adsp/exact.py). `offer` returns (number of tasks, what it made); the number falls as the capacity
-        grows.
+        fills it up (adsp/exact.py).
         """
-        wanted = self.fill * self.task_capacity
-        tasks, made = offer(wanted)
-        if self.least <= tasks <= self.most or not sum(volumes(points)):
-            return made
+        wanted, tasks = self.fill * self.task_capacity, self.most + 1
+        if floor.tasks(wanted) < tasks:  # else it takes too many, whatever it is
+            tasks, made = offer(wanted, 0)
+            if self.least <= tasks <= self.most or not floor.stored.sum():
+                return made
         bound = min(max(tasks, self.least), self.most)
-        even = sum(volumes(points)) / bound  # no scheme of so many tasks does with less
-        low = even if tasks < bound else max(wanted, even)
-        step = 2 * CLOSE  # most often little is copied, and the capacity is hardly more than the even one
-        high = (1 + step) * low
-        while (found := offer(high))[0] > bound:
-            low, step = high, 2 * step
-            high = (1 + step) * low
-        made = found[1]
-        while high - low > CLOSE * low:
-            middle = (low + high) / 2
-            tasks, offered = offer(middle)
-            if tasks > bound:
-                low = middle
-            else:
-                high, made = middle, offered
-        return made
+        return _smallest(offer, bound, floor, wanted if tasks > bound else 0.0)
+
+
+def _smallest(offer: Offer[T], bound: int, floor: Floor, above: float) -> T:
+    """What `offer` makes for the smallest capacity, not below `above`, that takes at most `bound` tasks. The capacity
+    is at most CLOSE too large.
+
+    The number of tasks is nearly the same multiple of the floor at all capacities. So each trial tells where to try
+    next: where that multiple of the floor is the bound, and a little further, so that the next trial is likely to have
+    it on the other side. To be sure to end, every third trial halves what is left.
+    """
+    low, high, times = max(floor.capacity(bound), above), inf, USUAL
+    made: T | None = None
+    for trial in count():
+        guess = floor.capacity(bound / times)
+        if high == inf:
+            guess = max(guess * (1 + CLOSE / 2), low * (1 + trial * CLOSE))
+        elif trial % 3 == 2:
+            guess = (low + high) / 2
+        else:
+            guess *= 1 + CLOSE / 2 if tasks > bound else 1 - CLOSE / 2
+            guess = min(max(guess, (3 * low + high) / 4), (low + 3 * high) / 4)
+        tasks, offered = offer(guess, bound)
+        times = tasks / floor.tasks(guess)
+        if tasks > bound:
+            low = guess
+        else:
+            high, made = guess, offered
+        if made is not None and high - low <= CLOSE * low:
+            break
+    assert made is not None
+    return made
 
 
 def one_grid(grid: Grid, origin: str, layout: Layout = "shared") -> RoutingTable:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,14 @@ def _common(one: Interval, two: Interval) -> Interval | None:
     return Interval.between(first, last) if first <= last else None
 
 
+class _Cut(NamedTuple):
+    """A split of an area at code `at` of a side, and the tasks and the memory that each part needs unsplit."""
+
+    side: int
+    at: int
+    sizes: tuple[tuple[float, float], tuple[float, float]]
+
+
 class _Partition:
     """One execution of Alg. 2. It remembers the areas planned so far."""
 
@@ -91,34 +99,40 @@ class _Partition:
         self._matrix, self._tasks, self._follow, self._rule = matrix, tasks, follow, rule
         self._known: dict[Ranges, Plan] = {}
 
-    def best(self, area: Ranges) -> Plan:
+    def best(self, area: Ranges, whole: tuple[float, float] | None = None) -> Plan:
+        """The plan of an area; `whole` are the tasks and the memory that it needs unsplit, if they are known."""
         if area not in self._known:
-            self._known[area] = self._planned(area)
+            self._known[area] = self._planned(area, whole or self._unsplit(area))
         return self._known[area]
 
-    def _planned(self, area: Ranges) -> Plan:
+    def _unsplit(self, area: Ranges) -> tuple[float, float]:
         rows, columns = self._matrix.volumes(area)
-        needed, taken = self._tasks(np.array([rows]), np.array([columns]))
-        whole = best = Plan(int(needed[0]), float(taken[0]), (area,))
-        for side, at in self._splits(area, whole.tasks):
-            parts = [self.best(part) for part in dichotomy(area, side, at, self._matrix.reach)]
+        (needed,), (taken,) = self._tasks(np.array([rows]), np.array([columns]))
+        return needed, taken
+
+    def _planned(self, area: Ranges, unsplit: tuple[float, float]) -> Plan:
+        whole = best = Plan(int(unsplit[0]), float(unsplit[1]), (area,))
+        for side, at, sizes in self._splits(area, whole.tasks):
+            parts = dichotomy(area, side, at, self._matrix.reach)
+            known = sizes if len(parts) == 2 else [None] * len(parts)
+            plans = [self.best(part, size) for part, size in zip(parts, known, strict=True)]
             offer = Plan(
-                sum(p.tasks for p in parts), sum(p.memory for p in parts), tuple(a for p in parts for a in p.areas)
+                sum(p.tasks for p in plans), sum(p.memory for p in plans), tuple(a for p in plans for a in p.areas)
             )
             if offer.tasks < whole.tasks and (offer.tasks, offer.memory) < (best.tasks, best.memory):
                 best = offer
         return best
 
-    def _splits(self, area: Ranges, whole: int) -> list[tuple[int, int]]:
-        """(side, code) of the splits to follow, the most promising first."""
+    def _splits(self, area: Ranges, whole: int) -> list[_Cut]:
+        """The splits to follow, the most promising first."""
         if whole == 1:
             return []
         found = [self._matrix.splits(area, side) for side in (0, 1)]
         cuts = np.concatenate([at for at, _ in found])
         sides = np.repeat([0, 1], [len(at) for at, _ in found])
         rows, columns = np.concatenate([volumes for _, volumes in found], axis=2)
-        (first, rest), taken = self._tasks(rows, columns)
-        needed = first + rest
+        both, taken = self._tasks(rows, columns)
+        first, needed = both[0], both.sum(axis=0)
         order = np.lexsort((taken.sum(axis=0), needed))
         if self._rule == "terminate":
             order = order[needed[order] < whole]
@@ -128,4 +142,8 @@ class _Partition:
             single = order[first[order] == 1]
             peels = [some[np.argmax(cuts[some])] for side in (0, 1) if len(some := single[sides[single] == side])]
             order = np.array(list(dict.fromkeys([*order[: self._follow], *peels])), np.int64)
-        return list(zip(sides[order].tolist(), cuts[order].tolist(), strict=True))
+        sizes = np.stack([both[:, order], taken[:, order]]).T.tolist()  # [splits, parts, (tasks, memory)]
+        return [
+            _Cut(side, at, ((one[0], one[1]), (two[0], two[1])))
+            for side, at, (one, two) in zip(sides[order].tolist(), cuts[order].tolist(), sizes, strict=True)
+        ]

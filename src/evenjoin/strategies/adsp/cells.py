@@ -89,20 +89,21 @@ def _scheme(along: Along, gamma: int, primary: float, secondary: float, capacity
 
 
 def varietal_tasks(rows: F64, columns: F64, capacity: float) -> tuple[F64, F64]:
-    """Tasks of Alg. 1 and memory (eq. 1, counting the adjustive line) for arrays of volumes."""
-    half = capacity / 2
-    best, memory = np.full(rows.shape, np.inf), np.full(rows.shape, np.inf)
-    for primary, secondary in ((rows, columns), (columns, rows)):
-        for gamma in (np.ceil(primary / half - ROUNDING), np.floor(primary / half + ROUNDING)):
-            some = np.maximum(gamma, 1.0)
-            room = np.maximum(capacity - primary / some, ROUNDING)
-            whole = np.floor(secondary / room + ROUNDING)
-            left = np.maximum(secondary - whole * room, 0.0)
-            delta = np.ceil(primary / np.maximum(capacity - left, ROUNDING) - ROUNDING).clip(1.0)
-            extra = np.where((whole == 0) | (left > ROUNDING * secondary), delta, 0.0)
-            tasks = np.where(gamma > 0, some * whole + extra, np.inf)
-            taken = primary * (whole + (extra > 0)) + secondary * some - left * (some - extra)
-            better = tasks < best
-            best, memory = np.where(better, tasks, best), np.where(better, taken, memory)
-    empty = np.isinf(best)
-    return np.where(empty, 1.0, best), np.where(empty, 0.0, memory)
+    """Tasks of Alg. 1 and memory (eq. 1, counting the adjustive line) for arrays of volumes. All four values of P_gamma
+    are looked at in one go: arrays are small where plans are made, so calls of numpy are what takes time."""
+    primary = np.stack([rows, columns])[:, None]  # [primary side, 1, *shape]; beside it [primary side, way of rounding]
+    secondary, lines = primary[::-1], primary / (capacity / 2)
+    gamma = np.concatenate([np.ceil(lines - ROUNDING), np.floor(lines + ROUNDING)], axis=1)
+    some = np.maximum(gamma, 1.0)
+    room = np.maximum(capacity - primary / some, ROUNDING)
+    whole = np.floor(secondary / room + ROUNDING)
+    left = np.maximum(secondary - whole * room, 0.0)
+    delta = np.maximum(np.ceil(primary / np.maximum(capacity - left, ROUNDING) - ROUNDING), 1.0)
+    extra = np.where((whole == 0) | (left > ROUNDING * secondary), delta, 0.0)
+    tasks = np.where(gamma > 0, some * whole + extra, np.inf).reshape(4, -1)
+    taken = (primary * (whole + (extra > 0)) + secondary * some - left * (some - extra)).reshape(4, -1)
+    best, every = tasks.argmin(axis=0), np.arange(tasks.shape[1])
+    needed, memory = tasks[best, every], taken[best, every]
+    empty = np.isinf(needed)
+    needed[empty], memory[empty] = 1.0, 0.0
+    return needed.reshape(rows.shape), memory.reshape(rows.shape)

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.load.adsp import ROUNDING
 from evenjoin.load.items import F64
-from evenjoin.placement.pieces import Points, moved_volume, overlap
+from evenjoin.placement.pieces import Points, overlap, stored_volume
 from evenjoin.placement.ranges import Ranges
 from evenjoin.placement.table import Buckets, Region, RoutingTable, Succession
 from evenjoin.placement.topology import WHOLE, Division, Grid
@@ -48,31 +49,51 @@ class Area:
     scheme: Scheme
 
 
+class Fit(NamedTuple):
+    """A table, and the volume that a change to it moves: `moved_volume` of it, but for rounding errors."""
+
+    moved: float
+    table: RoutingTable
+
+
 def fitted(old: RoutingTable, areas: Sequence[Area], points: Points) -> RoutingTable:
     """The table of these areas, made such that little moves from `old`; `old` itself if nothing changes."""
+    return fitting(old, areas, points).table
+
+
+def fitting(old: RoutingTable, areas: Sequence[Area], points: Points) -> Fit:
+    """The same, and what it moves. That is all that new cells store, but for lambda of each cell and the task that it
+    goes on from."""
     offers = []
     even, like = [_even(area) for area in areas], _nearest(old, areas, points)
     fit = [_aligned_to(grid, area) for grid, area in zip(like, areas, strict=True)]
     for divisions in (even, fit) if fit != even else (even,):
         made = _table(old, areas, divisions)
-        made = _numbered(old, made, mapped(overlap(old, made, points)))
+        lam = overlap(old, made, points)
+        before = np.array(mapped(lam))
+        stays = lam[before, np.arange(len(before))][before >= 0].sum()
+        stored = stored_volume(made, points).sum()
+        made = _numbered(old, made, before.tolist())
         if made.regions == old.regions:
-            return old
-        offers.append((moved_volume(old, made, points), made))
-    return min(offers, key=lambda offer: offer[0])[1]
+            return Fit(0.0, old)
+        offers.append(Fit(float(stored - stays), made))
+    return min(offers, key=lambda offer: offer.moved * (1 - ROUNDING) if offer is offers[0] else offer.moved)
 
 
 def mapped(lam: F64) -> list[int]:
     """Alg. 4: the old instance that each new cell goes on from; -1: it has nothing in common with one that is left.
     `lam` [old instances, new cells] is lambda."""
     old, new = lam.shape
-    before, free = np.full(new, -1), np.ones(old, bool)
-    order = np.argsort(-lam, axis=None, kind="stable")
-    order = order[: np.count_nonzero(lam > 0)]
-    for one, other in zip(*np.unravel_index(order, lam.shape), strict=True):
+    before, free, left = [-1] * new, [True] * old, min(old, new)
+    some = np.flatnonzero(lam > 0)
+    order = some[np.argsort(-lam.reshape(-1)[some], kind="stable")]
+    for one, other in zip((order // new).tolist(), (order % new).tolist(), strict=True):
         if free[one] and before[other] < 0:
             before[other], free[one] = one, False
-    return [int(i) for i in before]
+            left -= 1
+            if not left:
+                break
+    return before
 
 
 def numbered(before: Sequence[int]) -> list[int]:

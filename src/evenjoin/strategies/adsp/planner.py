@@ -21,11 +21,11 @@ from typing import Literal
 
 import numpy as np
 
-from evenjoin.load.adsp import Matrix, matrix_of
+from evenjoin.load.adsp import Matrix, floor_of, matrix_of
 from evenjoin.load.items import F64, Items
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import SAMPLE_POINTS, Grain
-from evenjoin.placement.pieces import Points, moved_volume, stored_volume
+from evenjoin.placement.pieces import Points, stored_volume
 from evenjoin.placement.ranges import EVERYTHING, Ranges
 from evenjoin.placement.table import RoutingTable, Succession
 from evenjoin.strategies.adsp.areas import Plan as Scheme
@@ -33,7 +33,7 @@ from evenjoin.strategies.adsp.areas import Tasks, partition
 from evenjoin.strategies.adsp.cells import cells, varietal_tasks
 from evenjoin.strategies.adsp.exact import filled, fullest, varietal
 from evenjoin.strategies.adsp.front import Room, extended, front_of, in_rows
-from evenjoin.strategies.adsp.mapping import Area, fitted
+from evenjoin.strategies.adsp.mapping import Area, fitting
 from evenjoin.strategies.adsp.slabs import slabs
 from evenjoin.strategies.base import Plan, Stay, register, require
 from evenjoin.strategies.sized import EVEN, Sized, volumes
@@ -43,7 +43,8 @@ POINTS = 16
 NEARLY = 1.05
 """A plan with this many times the fewest tasks may win if it moves less."""
 CLOSE = 1.1
-"""Alg. 2 is not asked where slabs need at most this many times the tasks that the tuples without copies would fill."""
+"""Alg. 2 is not asked where slabs need at most this many times the tasks that any scheme needs (`Floor`). What it could
+save there is little, and on its few lines it seldom does: where codes are heavy, it needs up to twice as many tasks."""
 MOST_LINES = 2**18
 RESERVE = 4
 """Where codes grow, tasks are too many only if their tuples would fill less than this part of them."""
@@ -117,12 +118,11 @@ class Adsp(Sized):
         total = sum(volumes(points))
         wanted = max(min(self.fill * self.task_capacity, total / self.least), total / self.most)
         search = _Search(table, points, cut, self.lines, wanted)
-        offers = search.celled(*self.made_for(search.offers, points))
+        offers = search.celled(*self.made_for(search.offers, search.floor))
         fewest = min(map(_tasks, offers))
         few = min(NEARLY * fewest, max(self.most, fewest))
         some = [filled(offer, self.least, points) for offer in offers if _tasks(offer) <= few]
-        tables = [fitted(table, offer, points) for offer in some]
-        return min(tables, key=lambda made: moved_volume(table, made, points))
+        return min((fitting(table, offer, points) for offer in some), key=lambda fit: fit.moved).table
 
 
 Cut = Literal["any", "rows"]
@@ -142,6 +142,7 @@ class _Search:
 
     def __init__(self, table: RoutingTable, points: Points, cut: Cut, lines: int, wanted: float) -> None:
         self._volumes, self._cut = volumes(points), cut
+        self.floor = floor_of(points, table.reach)
         now = tuple(region.takes for region in table.regions if isinstance(region.takes, Ranges))
         self._now = now if cut == "any" or in_rows(table) else ()
         self._bound = table.reach != EVERYTHING
@@ -152,9 +153,9 @@ class _Search:
             self._coarse = matrix_of(points, table.reach, lines, kept if len(kept) <= lines else ())
             self._fine = matrix_of(points, table.reach, min(max(lines, many), MOST_LINES), kept)
 
-    def offers(self, capacity: float) -> tuple[int, tuple[float, list[tuple[Ranges, ...]]]]:
+    def offers(self, capacity: float, enough: int) -> tuple[int, tuple[float, list[tuple[Ranges, ...]]]]:
         """The fewest tasks of this capacity, and schemes as areas: those there are, slabs of each side, and, where
-        these are not yet few, what Alg. 2 finds. No area is one grid over everything."""
+        these are not yet few, what Alg. 2 finds. No area is one grid over everything. `enough` tasks are few."""
         tasks = partial(varietal_tasks, capacity=capacity)
         (fewest,), _ = tasks(*(np.array([volume]) for volume in self._volumes))
         if not self._bound:
@@ -162,8 +163,9 @@ class _Search:
         if self._cut == "rows":
             plans = [slabs(self._fine, tasks, 0)]
         else:
-            plans = schemes_for(tasks, self._fine, self._coarse, CLOSE * ceil(sum(self._volumes) / capacity))
-        now, _ = tasks(*np.array([self._fine.volumes(area) for area in self._now]).reshape(-1, 2).T)
+            few = max(CLOSE * ceil(self.floor.tasks(capacity)), enough)
+            plans = schemes_for(tasks, self._fine, self._coarse, few)
+        now, _ = tasks(*self._fine.all_volumes(self._now))
         counts = [fewest, *(plan.tasks for plan in plans), *([now.sum()] if self._now else [])]
         schemes = [self._now, *(plan.areas for plan in plans)]
         return int(min(counts)), (capacity, [areas for areas in schemes if len(areas) > 1] + [()])
@@ -171,10 +173,11 @@ class _Search:
     def celled(self, capacity: float, schemes: list[tuple[Ranges, ...]]) -> list[list[Area]]:
         """The schemes with the cells of their areas."""
         grid = [Area(None, cells(*self._volumes, capacity))]
-        return [
-            [Area(area, cells(*self._fine.volumes(area), capacity)) for area in areas] if areas else grid
-            for areas in schemes
-        ]
+        return [self._celled(capacity, areas) if areas else grid for areas in schemes]
+
+    def _celled(self, capacity: float, areas: tuple[Ranges, ...]) -> list[Area]:
+        sizes = self._fine.all_volumes(areas).T.tolist()
+        return [Area(area, cells(*size, capacity)) for area, size in zip(areas, sizes, strict=True)]
 
 
 def _tasks(offer: list[Area]) -> int:

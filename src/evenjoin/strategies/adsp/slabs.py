@@ -22,6 +22,7 @@ Cost: O(tasks * (DENSE + STEP * log cuts)). Not here: plans that cut both sides 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from evenjoin.strategies.adsp.areas import Plan, Tasks
 
 DENSE = 48
 STEP = 12
+MOST_AHEAD = 32
+"""So many cuts are asked about at once, at most."""
 
 
 class _Volumes(NamedTuple):
@@ -51,50 +54,88 @@ def slabs(matrix: Matrix, tasks: Tasks, side: int) -> Plan:
     volumes = _volumes(matrix, side)
     chain = _chain(volumes, side, tasks)
     areas = [_slab(matrix, side, begin, end) for begin, end in itertools.pairwise(chain)]
-    first, last = np.array(chain[:-1]), np.array(chain[1:])
-    needed, taken = tasks(*_between(volumes, side, first, last))
+    needed, taken = tasks(*_between(volumes, side, np.array(chain[:-1]), np.array(chain[1:])))
     return Plan(int(needed.sum()), float(taken.sum()), tuple(areas))
 
 
 def _chain(volumes: _Volumes, side: int, tasks: Tasks) -> list[int]:
     """The cuts between the slabs, the first and the last included."""
     end = len(volumes.here) - 1
-    farthest = {0: (0, 0)}  # by number of tasks: F(n), and where its last slab begins
+    (most,), _ = tasks(*_between(volumes, side, np.array([0]), np.array([end])))
+    farthest = np.zeros(int(most) + 1, np.int64)  # by number of tasks: F(n) as known so far, up to the fewest for all
+    last = np.zeros(int(most) + 1, np.int64)  # and where its last slab begins
     begins: dict[int, int] = {}
-    at, used = -1, 0
+    steps = _Steps(volumes, side, tasks)
+    at, used = 0, 0
     while at < end:
-        found, begin = farthest.pop(used, (-1, 0))
+        count, stop = steps.farthest(at)
+        total = used + count
+        better = (total < len(farthest)) & (stop > farthest.take(total, mode="clip"))
+        farthest[total[better]], last[total[better]] = stop[better], at
+        if better[-1]:  # there is no use for more tasks than reach the end
+            farthest, last = farthest[: total[-1] + 1], last[: total[-1] + 1]
         used += 1
-        if found > at:
-            at, begins[found] = found, begin
-            stops = at + _offsets(end - at)
-            needed, _ = tasks(*_between(volumes, side, np.full(len(stops), at), stops))
-            for count, stop in _farthest_stops(needed, stops):
-                if stop > farthest.get(used - 1 + count, (-1, 0))[0]:
-                    farthest[used - 1 + count] = stop, at
+        while farthest[used] <= at:
+            used += 1
+        at, begins[int(farthest[used])] = int(farthest[used]), int(last[used])
     chain = [end]
     while chain[-1] > 0:
         chain.append(begins[chain[-1]])
     return chain[::-1]
 
 
-def _farthest_stops(needed: F64, stops: I64) -> list[tuple[int, int]]:
-    """(tasks, the farthest stop that needs no more), for those numbers of tasks with which one gets farther."""
-    least = np.minimum.accumulate(needed[::-1])[::-1]
-    best = np.flatnonzero(least < np.append(least[1:], np.inf))
-    return list(zip(needed[best].astype(np.int64).tolist(), stops[best].tolist(), strict=True))
+class _Steps:
+    """How far slabs get that begin at a cut, for one cut after the other. Arrays of one cut are small, so calls of numpy
+    would take most of the time. Hence the next cuts are guessed, and all of them asked about at once. A guess is that
+    slabs of one task follow each other, each as full as the fullest so far. A wrong one costs time and nothing else:
+    as many cuts are guessed as the last guesses were good for."""
+
+    def __init__(self, volumes: _Volumes, side: int, tasks: Tasks) -> None:
+        self._volumes, self._side, self._tasks = volumes, side, tasks
+        self._end = len(volumes.here) - 1
+        self._offsets = _offsets(2 ** max(self._end, DENSE).bit_length())
+        self._distances = self._offsets.tolist()
+        self._below, self._from = volumes.here + volumes.reached, volumes.here + volumes.left
+        self._known: dict[int, tuple[I64, I64]] = {}
+        self._full, self._ahead, self._asked = 0.0, 1, 0
+
+    def farthest(self, at: int) -> tuple[I64, I64]:
+        """Numbers of tasks, and the farthest stop of a slab that needs no more: for those numbers with which one gets
+        farther. Both ascend; the last stop is the last cut."""
+        if at not in self._known:
+            good = self._asked == self._ahead
+            self._ahead = min(2 * self._ahead, MOST_AHEAD) if good else max(self._asked, 1)
+            self._known, self._asked = self._found(self._guessed(at)), 0
+        self._asked += 1
+        return self._known[at]
+
+    def _guessed(self, at: int) -> list[int]:
+        out = [at]
+        while len(out) < self._ahead:
+            stop = int(np.searchsorted(self._below, self._from[at] + self._full, "right")) - 1
+            at += self._distances[max(bisect_right(self._distances, stop - at) - 1, 0)]
+            if at >= self._end:
+                break
+            out.append(at)
+        return out
+
+    def _found(self, cuts: list[int]) -> dict[int, tuple[I64, I64]]:
+        begin = np.array(cuts)[:, None]
+        stops = np.minimum(begin + self._offsets, self._end)
+        own, other = _between(self._volumes, self._side, begin, stops)
+        needed, _ = self._tasks(own, other)
+        self._full = max(self._full, float((own + other)[needed == 1].max(initial=0.0)))
+        least = np.minimum.accumulate(needed[:, ::-1], axis=1)[:, ::-1]
+        farther = np.ones(needed.shape, bool)
+        np.less(least[:, :-1], least[:, 1:], out=farther[:, :-1])
+        return {cut: (needed[n, farther[n]].astype(np.int64), stops[n, farther[n]]) for n, cut in enumerate(cuts)}
 
 
 @lru_cache(maxsize=4)
-def _all_offsets(most: int) -> I64:
+def _offsets(most: int) -> I64:
+    """Distances of the cuts looked at, ascending, until beyond `most`."""
     growing = np.unique(np.rint(DENSE * (1 + 1 / STEP) ** np.arange(max(np.log(most / DENSE) * (STEP + 1), 0) + 1)))
     return np.concatenate([np.arange(1, DENSE), growing.astype(np.int64)])
-
-
-def _offsets(left: int) -> I64:
-    """Distances of the cuts looked at, ascending; the last cut, at distance `left`, is always one."""
-    some = _all_offsets(2 ** max(left, DENSE).bit_length())
-    return np.append(some[: np.searchsorted(some, left)], left) if left else some[:0]
 
 
 def _volumes(matrix: Matrix, side: int) -> _Volumes:
@@ -107,7 +148,7 @@ def _volumes(matrix: Matrix, side: int) -> _Volumes:
     )
 
 
-def _between(volumes: _Volumes, side: int, begin: I64, end: I64) -> tuple[F64, F64]:
+def _between(volumes: _Volumes, side: int, begin: I64 | int, end: I64) -> tuple[F64, F64]:
     """The volumes |ca^r| and |ca^s| of slabs between two cuts."""
     own = volumes.here[end] - volumes.here[begin]
     other = np.maximum(volumes.reached[end] - volumes.left[begin], 0.0)

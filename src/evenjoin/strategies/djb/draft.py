@@ -94,11 +94,12 @@ class Draft:
         self._was, self._was_bucket, self._had_record = self.at.copy(), self.at_bucket.copy(), self.routed.copy()
         self._touched: Bools = np.zeros(len(items), bool)
         self._index = Index(self.at, items.bucket, table)
+        self._ever_split: list[I64] = [np.flatnonzero(at < 0) for at in self.at]  # ascending; some are whole again
 
     def copy(self) -> Self:
         """The same draft, to be edited in another way."""
         out = copy(self)
-        for name in ("hosts", "load", "at", "at_bucket", "routed", "_touched", "_splits", "_index"):
+        for name in ("hosts", "load", "at", "at_bucket", "routed", "_touched", "_splits", "_index", "_ever_split"):
             setattr(out, name, getattr(self, name).copy())
         return out
 
@@ -237,7 +238,7 @@ class Draft:
         found = [
             (-float(self.divisible[side, n]), side, n)
             for side in self.sides[row]
-            for n in np.flatnonzero((self.at[side] < 0) & self.items.is_key).tolist()
+            for n in self._divided(side).tolist()
         ]
         return [(side, n) for _, side, n in sorted(found)[:most]]
 
@@ -245,7 +246,7 @@ class Draft:
         """The keys of which a unit stores tuples of the side, and the divisible work that it has of each."""
         whole = self._index.on(side, unit, self.at[side])
         whole = whole[self.items.is_key[whole]]
-        divided = np.flatnonzero((self.at[side] < 0) & self.items.is_key)
+        divided = self._divided(side)
         splits = [self._splits[~place] for place in self.at[side, divided].tolist()]
         number = np.repeat(divided, [len(split.units) for split in splits])
         units = np.concatenate([split.units for split in splits]) if splits else number
@@ -253,6 +254,12 @@ class Draft:
         items = np.concatenate([whole, number[units == unit]])
         part = np.concatenate([np.ones(len(whole)), share[units == unit]])
         return items, part * self.divisible[side, items]
+
+    def _divided(self, side: int) -> I64:
+        """The keys whose tuples of a side are divided, ascending."""
+        some = self._ever_split[side]
+        out: I64 = some[(self.at[side, some] < 0) & self.items.is_key[some]]
+        return out
 
     def one(self, unit: int) -> F64:
         """[instances] The shares of a piece that is all on one unit."""
@@ -358,6 +365,8 @@ class Draft:
 
     def _put(self, side: int, n: int, place: int) -> None:
         self._shift(side, np.array([n]), int(self.at[side, n]), place)
+        if place < 0:
+            self._ever_split[side] = np.union1d(self._ever_split[side], [n])
         self._touched[n] = True
         self.routed[n] = bool((self.at[:, n] != self.at_bucket[:, self.items.bucket[n]]).any())
 

@@ -123,7 +123,7 @@ def whole_moves(
     some, moves, rank, left = goods(draft, row, donor), [], 0, float(load[donor])
     if len(recipients) > LIGHTEST:
         recipients = recipients[np.argpartition(load[recipients], LIGHTEST)[:LIGHTEST]]
-    falling = (-some.size).tolist()
+    falling = [-size for size in some.size]
     heap = list(zip(load[recipients].tolist(), recipients.tolist(), strict=True))
     heapify(heap)
     while heap and rank < len(falling):
@@ -131,8 +131,10 @@ def whole_moves(
         if left <= upper if stop == "donor in bounds" else light >= lower:
             break
         rank = bisect_left(falling, -min(upper - light, left - lower), rank)
-        if rank < len(falling) and (size := some.taken(rank)) > 0:
-            moves.append(Move("key" if some.key[rank] else "bucket", int(some.index[rank]), donor, to))
+        while rank < len(falling) and (size := some.taken(rank)) <= 0:
+            rank += 1  # it has gone along with its bucket, and nothing has changed for the next
+        if rank < len(falling):
+            moves.append(Move("key" if some.key[rank] else "bucket", some.index[rank], donor, to))
             heapreplace(heap, (light + size, to))
             left -= size
         rank += 1
@@ -143,7 +145,8 @@ def whole_moves(
 
 
 class Goods:
-    """What may leave a unit whole: its keys, and its buckets with all that has no record. Largest first; arrays [k].
+    """What may leave a unit whole: its keys, and its buckets with all that has no record. Largest first; lists [k], since
+    they are looked at one by one.
 
     index, key    the number of the item (a key) or of the bucket
     size          the work that would leave with it
@@ -152,16 +155,19 @@ class Goods:
 
     def __init__(self, index: I64, key: Bools, size: F64, along: I64) -> None:
         order = np.lexsort((~key, -size))
-        self.index, self.key, self.size, self.along = index[order], key[order], size[order], along[order]
+        self.index: list[int] = index[order].tolist()
+        self.key: list[bool] = key[order].tolist()
+        self.size: list[float] = size[order].tolist()
+        self.along: list[int] = along[order].tolist()
         self._less: dict[int, float] = {}
         self._gone: set[int] = set()
 
     def taken(self, k: int) -> float:
         """Take one away: its size, without what has left before; 0 if it has gone already."""
-        size, bucket = float(self.size[k]), int(self.along[k])
+        size, bucket = self.size[k], self.along[k]
         if not self.key[k]:
-            self._gone.add(int(self.index[k]))
-            return size - self._less.get(int(self.index[k]), 0.0)
+            self._gone.add(self.index[k])
+            return size - self._less.get(self.index[k], 0.0)
         if bucket in self._gone:
             return 0.0
         self._less[bucket] = self._less.get(bucket, 0.0) + size
