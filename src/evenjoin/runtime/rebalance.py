@@ -54,6 +54,9 @@ LEAST_PART = 0.005
 LEAST_WORK = 100.0
 """Fewer tuples and results are not worth a rebalance, however small batches are: a task takes longer to start."""
 
+ANEW = "rebalance: buckets are cut anew, and how even they will be is not foreseen"
+"""The sentence for a table whose buckets are no parts of those that the load was counted by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -93,11 +96,13 @@ def decide(
     if strategy.tracked:
         seen, old, new = (items, table, planned) if items.fit(planned) else comparable(items, table, planned)
         what = change(seen, old, new)
-        verdict = replace(verdict, forecast=round(strategy.imbalance(seen, new), 4), moves=what.moves)
+        foreseen = round(strategy.imbalance(seen, new), 4) if seen.fit(new) else None
+        verdict = replace(verdict, forecast=foreseen, moves=what.moves)
         refused = _refused(strategy, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
-    return Decision(planned, replace(verdict, sentence="rebalance", rebalanced=report.batch))
+    unforeseen = strategy.tracked and verdict.forecast is None
+    return Decision(planned, replace(verdict, sentence=ANEW if unforeseen else "rebalance", rebalanced=report.batch))
 
 
 def _weighed(
