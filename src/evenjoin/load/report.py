@@ -10,7 +10,8 @@ What may be relied on:
   expire when (`Aging`), and what the manifest has lost is popped. Where nobody asks for them (no planner, no `track`),
   stored tuples are counted per instance only, and those of cells and keys are 0.
 * Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
-  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
+  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact. A tuple of
+  a divided key is counted once, however many copies of it there are; counts per instance and per cell are of copies.
 * `rates` are smoothed over batches (rates.py); all other counts are of this batch.
 * Memory: k keys an instance, whatever the number of keys.
 
@@ -27,12 +28,14 @@ from typing import Any, Literal
 import numpy as np
 
 from evenjoin.load.intake import Intake
+from evenjoin.load.pace import at_once, speeds_of, waited
 from evenjoin.load.rates import Rates
 from evenjoin.load.receipt import CellAskers, CellCount, HeavyKey, Receipt
 from evenjoin.load.sampled import sampled
 from evenjoin.load.samples import USUAL_GRAIN, Grain, Sample, Slices, slices_from_json, whole
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.shares import hosts
+from evenjoin.placement.shares import hosts, shares_by_region
+from evenjoin.placement.slots import Role
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.manifest import Manifest
 
@@ -40,11 +43,6 @@ HEAVY_KEYS = 32
 Same = Literal["same", "another"]
 RECENT = 8
 """For how many batches the report remembers what each instance took in (for LS-Stream's trimmed rate)."""
-
-SMOOTHING = 0.25
-"""The weight of the newest batch in the measured speed of an instance."""
-HARDLY_ANY = 0.1
-"""The part of the mean work below which an instance's speed is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class LoadReport:
                               at the same instance is one message); 0 if there were none
     interval_ms               the trigger's interval, or the time since the last batch; 0 if neither is known
     trigger_ms                the trigger's interval; 0: batches follow each other
-    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (`speeds_of`)
+    speeds[i]                 the work of instance i per busy ms over the cluster's, smoothed (pace.py)
     partial                   codes of those heavy keys that some host of theirs has not counted
     rates                     arrivals and results, smoothed over batches; None if no planner asks
     samples[s]                points (code, weight, further codes) for the tuples of side s that are alive, copies not
@@ -125,6 +123,7 @@ class LoadReport:
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     cores                     how many tasks ran at once, at most; 0 if that is not known
+    limit                     whether tasks waited for a core, so that there are no more than `cores` (pace.py)
     order                     the instances by how long their tasks took, the longest first: the next batch starts them
                               so, because a long task that starts last keeps the batch waiting
     askers                    where buckets are ordered, by side and cell the tuples of the other side that may match
@@ -150,6 +149,7 @@ class LoadReport:
     rise: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
     cores: int = 0
+    limit: bool = False
     order: tuple[int, ...] = ()
     askers: tuple[CellAskers, ...] = ()
 
@@ -223,7 +223,7 @@ def report_of(
     gone = _gone(stored, kept, sides)
     living = [unexpired(receipt, gone) for receipt in receipts]
     report = fold(living, kept, sides, last, ran.before)
-    report = replace(report, expired=expired, sizes=_sizes(kept, sides))
+    report = replace(report, expired=expired, sizes=_sizes(kept, sides), heavy=_once(report.heavy, ran.table))
     if ran.asked is not None:
         report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
     if ran.packs:
@@ -246,6 +246,31 @@ def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[in
     count, host = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
     missed = [pair not in named for pair in zip(np.repeat(codes, count).tolist(), host.tolist(), strict=True)]
     return tuple(np.unique(np.repeat(codes, count)[np.array(missed, np.bool_)]).tolist())
+
+
+def _once(heavy: Sequence[HeavyKey], table: RoutingTable) -> tuple[HeavyKey, ...]:
+    """The heavy keys, heaviest first, with each tuple counted once. What their instances counted are copies: a tuple of
+    a key that is a grid of r rows and q columns is stored q times if it is of side 0, and r times if it is of side 1.
+    Areas are left as they are: there the number of copies depends on the tuple."""
+    if table.ranged or not heavy:
+        return tuple(heavy)
+    region = table.compiled.region_of_cell[cells_of(table, np.array([key.code for key in heavy], np.int64))]
+    sides = range(min(len(heavy[0].arrived), table.groups))
+    copies = np.stack([shares_by_region(table, side, Role.STORE).sum(axis=1)[region] for side in sides], axis=1)
+    many = np.maximum(np.rint(copies), 1.0)
+    out = [
+        replace(key, arrived=_shared(key.arrived, each), stored=_shared(key.stored, each)) if max(each) > 1 else key
+        for key, each in zip(heavy, many.tolist(), strict=True)
+    ]
+    return tuple(sorted(out, key=_heaviest_first))
+
+
+def _shared(counts: Sequence[int], copies: Sequence[float]) -> tuple[int, ...]:
+    return tuple(round(count / many) for count, many in zip(counts, copies, strict=True))
+
+
+def _heaviest_first(key: HeavyKey) -> tuple[int, int]:
+    return -sum(key.arrived) - sum(key.results), key.code
 
 
 def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
@@ -296,6 +321,7 @@ def fold(
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
     before = last.recent if last is not None and table == "same" and len(last.instances) == len(instances) else ()
+    tasks = [(r.began, r.elapsed_ms) for r in receipts]
     probes, sent = sum(sum(r.probes) for r in receipts), sum(sum(r.messages) for r in receipts)
     return LoadReport(
         receipts[0].batch,
@@ -311,7 +337,8 @@ def fold(
             [r.busy_ms for r in receipts],
             last.speeds if last is not None else (),
         ),
-        cores=at_once([(r.began, r.elapsed_ms) for r in receipts]),
+        cores=at_once(tasks),
+        limit=waited(tasks),
         order=tuple(r.instance for r in sorted(receipts, key=lambda r: (-r.elapsed_ms, r.instance))),
         askers=_cell_askers(receipts),
     )
@@ -394,7 +421,7 @@ def _heaviest(receipts: Sequence[Receipt]) -> tuple[HeavyKey, ...]:
             if key.code in seen:
                 seen[key.code].append(key)
     keys = [_as_one(names[code], parts) for code, parts in seen.items()]
-    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - sum(k.results), k.code)))
+    return tuple(sorted(keys, key=_heaviest_first))
 
 
 def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
@@ -410,41 +437,3 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     results = tuple(sum(part.results[s] for part in parts) for s in sides)
     askers = tuple(map(max, zip(*(part.askers for part in parts), strict=True))) if first.askers else ()
     return HeavyKey(first.code, name, arrived, probed, stored, results, askers=askers)
-
-
-BLURRED_MS = 1.0
-"""When a task began and how long it took are read from two clocks, and rounded."""
-
-
-def at_once(tasks: Sequence[tuple[float, float]]) -> int:
-    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms). Two that
-    overlap by less than BLURRED_MS followed each other on a core."""
-    spans = [
-        (began, began + max(elapsed - BLURRED_MS, 0.0) / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0
-    ]
-    ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
-    running = np.cumsum([change for _, change in ends])
-    return int(running.max(initial=min(len(spans), 1)))
-
-
-def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
-    """How fast each instance is, measured: its work (tuples taken in, and results) per busy millisecond over the
-    cluster's. Empty if nobody was busy.
-
-    1 is the cluster's speed; an instance on a node that is half as fast as seven others has 0.56, and they have 1.13.
-    A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
-    number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
-    the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
-    less time than a tuple. Where batches are so small that the fixed costs of an instance are most of its busy time, an
-    instance that is relieved seems slower still.
-    """
-    done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
-    known = tuple(last) if len(last) == len(done) else ()
-    if not done.sum() > 0 or not busy.sum() > 0:
-        return known
-    measured = (done > HARDLY_ANY * done.mean()) & (busy > 0)
-    before = np.array(known or (1.0,) * len(done))
-    cluster = done[measured].sum() / busy[measured].sum() if measured.any() else 1.0
-    now = np.divide(done, busy * cluster, out=before.copy(), where=measured)
-    smooth = now if not known else SMOOTHING * now + (1.0 - SMOOTHING) * before
-    return tuple(np.round(smooth, 4).tolist())
