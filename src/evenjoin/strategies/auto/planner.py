@@ -37,7 +37,7 @@ from evenjoin.spec import JoinSpec
 from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.auto.draft import Draft
 from evenjoin.strategies.auto.memory import Memory
-from evenjoin.strategies.auto.price import Price
+from evenjoin.strategies.auto.price import Price, learned, with_move
 from evenjoin.strategies.auto.words import Words, told_even, told_of
 from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, for_join, register, require
 from evenjoin.strategies.bistream import hash_table
@@ -121,8 +121,8 @@ class Auto:
         raw = items_of(report, table)
         known = _told(past, report, raw, table)
         cores = self.cores or known.cores or table.instances
-        model = Model(fit(known.batches), cores)
-        price = Price(min(cores, table.instances), known.factor)
+        model = Model(replace(fit(known.batches), slow=known.pace.slowness(table.instances)), cores)
+        price = learned(min(cores, table.instances), known.moves)
         now, usual = model.time(raw, table), model.time(items, table)
         known = _counted(known, model, raw, now)
         if known.shadow is None or report.batch % AGAIN == 0:
@@ -186,7 +186,7 @@ class Model:
     def uneven(self, items: Items, table: RoutingTable) -> float:
         """How long the tasks take over what they would take if they were even; at least 1."""
         tasks = self.cost.tasks(items, table)
-        even = float(tasks.sum()) / min(self.cores, table.instances)
+        even = self.cost.even(tasks, table, self.cores)
         return round(max(makespan(tasks, self.cores) / even, 1.0), 4) if even > 0 else 1.0
 
 
@@ -200,7 +200,7 @@ def drafted(items: Items, table: RoutingTable, cost: Cost, cores: int, price: Pr
 def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
     """The memory with this batch, and without tables that the present one does not follow or precede."""
     known = Memory.from_json(past.memory) if past.memory is not None else Memory()
-    known = known.after(seen_in(report, raw, table), report.cores)
+    known = _paced(known, report, raw, table)
     if known.shadow is not None and (known.shadow.version, known.shadow.instances) != (
         table.version + 1,
         table.instances,
@@ -211,8 +211,20 @@ def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Me
     event = past.migration
     if event is None or event.why != "imbalance":
         return known
-    price = Price(min(known.cores or table.instances, table.instances), known.factor)
-    return replace(known, factor=round(price.after(event.tuples, event.pause_ms).factor, 4), paid=event.pause_ms)
+    lanes = min(known.cores or table.instances, table.instances)
+    return replace(known, moves=with_move(known.moves, lanes, event.tuples, event.pause_ms), paid=event.pause_ms)
+
+
+def _paced(known: Memory, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
+    """The memory with what the tasks of this batch did and took. The fit is to times as they would be if no instance
+    were slow: so what is slow is not a coefficient, and does not hide in one."""
+    seen = seen_in(report, raw, table)
+    if len(seen.took_ms) != table.instances:
+        return known.after(seen, report.cores, report.limit)
+    usual = seen.took_ms / known.pace.slowness(table.instances)
+    known = known.after(replace(seen, took_ms=usual), report.cores, report.limit)
+    expected = seen.features @ fit(known.batches).each
+    return replace(known, pace=known.pace.after(expected.tolist(), seen.took_ms.tolist()))
 
 
 def _counted(known: Memory, model: Model, raw: Items, now: float) -> Memory:
