@@ -128,6 +128,17 @@ def test_a_shadow_that_saves_nothing_any_more_is_dropped_with_its_credit():
     assert again.sentence.endswith("waiting, 80% earned")
 
 
+def test_a_key_does_not_inherit_the_credit_of_the_one_before():
+    """One key is hot in two batches, another one from batch 3 on, in which a plan is due anyway."""
+    run = Run(table_of(4))
+    run.step(calm(run.table))
+    run.steps(hot(run.table, WARMISH), 2)
+    assert run.known.credit > 0
+    found = run.step(hot(run.table, WARMISH, key=1))
+    assert found.sentence.endswith("waiting, 80% earned")
+    assert run.known.credit == 0
+
+
 def test_a_flash_crowd_of_three_batches_is_waited_out_or_followed_once():
     """A small one ends before it has earned its price. A big one is divided, and stays so when it is gone: that costs
     nothing, and another like it finds the table ready."""

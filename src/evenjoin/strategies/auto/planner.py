@@ -11,7 +11,8 @@ once
 
 and the saving is at least `least` of a batch. Without the hope this is the rule "rent as long as you have not paid the
 price of buying", whose cost is at most twice the best in hindsight for one plan of constant price; it alone waits too
-long for keys that stay hot. A shadow whose saving falls below `least` is dropped with its credit.
+long for keys that stay hot. A shadow whose saving falls below `least` is dropped with its credit, before another plan
+is looked for: what one key would have saved while it was hot says nothing about the next one.
 
 Times are those of the cost model (load/cost.py): the makespan of the tasks on the cores there are, so that on 2 cores
 8 even-ish instances are left alone, however uneven each of them is. Merging back follows the same rules: copies that
@@ -125,6 +126,8 @@ class Auto:
         price = learned(min(cores, table.instances), known.moves)
         now, usual = model.time(raw, table), model.time(items, table)
         known = _counted(known, model, raw, now)
+        if known.shadow is not None and usual - model.time(items, known.shadow) < self.least * usual:
+            known = replace(known, shadow=None, credit=0.0, about="")
         if known.shadow is None or report.batch % AGAIN == 0:
             known = self._watching(known, drafted(items, table, model.cost, cores, price), model, items, usual, report)
         uneven = model.uneven(items, table)
@@ -150,16 +153,13 @@ class Auto:
         self, known: Memory, items: Items, table: RoutingTable, model: Model, usual: float, price: Price, uneven: float,
         limits: Limits,
     ) -> Weighed:  # fmt: skip
-        """Whether the shadow has earned its price, is still waited for, or is dropped."""
+        """Whether the shadow has earned its price or is still waited for."""
         shadow = known.shadow
         assert shadow is not None
         saving, moves = usual - model.time(items, shadow), moved_tuples(items, table, shadow)
         cost, failed = price.of(moves), known.failures
         weighed = Weighed(None, known.to_json(), uneven, "", model.uneven(items, shadow), round(moves))
         words = Words(known.about, saving, usual, cost)
-        if saving < self.least * usual:
-            forgotten = replace(known, shadow=None, credit=0.0, about="")
-            return Weighed(None, forgotten.to_json(), uneven, told_even(uneven, model.cores))
         if limits.budget is not None and moves > limits.budget:
             return replace(weighed, sentence=words.over_budget(round(moves), limits.budget))
         earned, needed = known.credit + HOPE * saving / 4**failed, MARGIN * 2**failed * cost
