@@ -118,14 +118,16 @@ def test_what_saves_less_than_five_percent_is_not_even_watched():
 
 
 def test_a_shadow_that_saves_nothing_any_more_is_dropped_with_its_credit():
-    """A crowd that comes again later starts from nothing."""
+    """A crowd that comes again later starts from nothing, and is hoped to last six batches: the mean of ten and of the
+    two more that the first one lasted."""
     run = Run(table_of(4))
     run.steps(hot(run.table, WARMISH), 3)
     assert run.known.credit > 0
     run.step(calm(run.table))
     assert (run.known.shadow, run.known.credit, run.known.about) == (None, 0.0, "")
     again = run.step(hot(run.table, WARMISH))
-    assert again.sentence.endswith("waiting, 80% earned")
+    assert again.sentence.endswith("waiting, 48% earned")
+    assert run.known.credit == 0
 
 
 def test_a_key_does_not_inherit_the_credit_of_the_one_before():
@@ -135,8 +137,32 @@ def test_a_key_does_not_inherit_the_credit_of_the_one_before():
     run.steps(hot(run.table, WARMISH), 2)
     assert run.known.credit > 0
     found = run.step(hot(run.table, WARMISH, key=1))
-    assert found.sentence.endswith("waiting, 80% earned")
+    assert found.sentence.endswith("waiting, 44% earned"), "of the hope alone"
     assert run.known.credit == 0
+
+
+def test_how_long_keys_were_hot_is_what_the_next_one_is_hoped_to_be():
+    """Three keys are hot for three batches each, and nothing is done. For the fourth the hope is what remained of those
+    three and of ten batches, and ten again once it has lasted longer than they did."""
+    run, some = Run(table_of(4)), round(0.8 * WARMISH)
+    for key in range(3):
+        run.steps(hot(run.table, some, key), 3)
+    hopes = []
+    for _ in range(4):
+        run.step(hot(run.table, some, 3))
+        hopes.append(run.known.hope)
+    assert run.changes == []
+    assert run.known.lives == (3, 3, 3)
+    assert hopes == [(10 + 6) / 4, (10 + 3) / 4, 10 / 4, 10]
+
+
+def test_a_change_has_a_life_too():
+    """From when its key was first watched until it was no longer hot."""
+    run = Run(table_of(4))
+    run.steps(hot(run.table, WARMISH), 7)
+    assert run.changes == [3]
+    run.steps(calm(run.table), 2)
+    assert (run.known.lives, run.known.since) == ((7,), 0)
 
 
 def test_a_flash_crowd_of_three_batches_is_waited_out_or_followed_once():
@@ -294,6 +320,7 @@ def memories(draw):
     return Memory(
         draw(st.lists(rows, max_size=3).map(tuple)), draw(table), draw(numbers), draw(st.text(max_size=9)), draw(table),
         draw(st.floats(-1e6, 1e6)), draw(numbers), draw(st.integers(0, 3)),
+        draw(st.integers(0, 9)), draw(st.integers(0, 9)), draw(st.lists(st.integers(1, 9), max_size=8).map(tuple)),
         draw(st.lists(st.tuples(numbers, numbers), max_size=KEPT).map(tuple)),
         draw(st.lists(st.integers(1, 99), max_size=CORES_OF).map(tuple)),
         Pace(draw(st.integers(0, 9)), *(draw(st.lists(numbers, max_size=4).map(tuple)) for _ in range(2))),

@@ -6,6 +6,9 @@
                 and `about` says in words what it does
     former      the table before the last change; `earned` is what the change has saved since, `paid` what it cost
     failures    how many changes in a row had not earned their price when the next one came
+    age         for how many batches there has been something that the shadow would save; `since`: the same of the last
+                change, counted from when it was first watched; 0 once it saves nothing more
+    lives       how many batches the last such things lasted
     moves       what the last migrations moved and took (price.py)
     ran         how many tasks ran at once, of the last batches that told something about the number of cores
     pace        how fast each instance is, and whether that is steady (slowness.py)
@@ -35,6 +38,10 @@ WINDOW = 8
 """Batches that the cost model is fitted to."""
 TASKS = 64
 """Tasks of a batch that are remembered: the longest, and others at even distances of rank."""
+HOPE = 10.0
+"""Batches that a saving is hoped to go on, when nothing is known of how long others did."""
+LIVES = 8
+"""Lives that are remembered."""
 CORES_OF = 16
 """Batches that the number of cores is taken from."""
 
@@ -52,9 +59,30 @@ class Memory:
     earned: float = 0.0
     paid: float = 0.0
     failures: int = 0
+    age: int = 0
+    since: int = 0
+    lives: tuple[int, ...] = ()
     moves: Moves = ()
     ran: tuple[int, ...] = ()
     pace: Pace = field(default_factory=Pace)
+
+    @property
+    def hope(self) -> float:
+        """For how many batches more what the shadow saves is hoped to last: the mean of HOPE and of what remained of
+        the lives that were at least as long as it has lasted already.
+
+            lives 3, 3, 3    age 1: (2 + 2 + 2 + HOPE) / 4      age 3: HOPE / 4      age 4: HOPE, this one is different
+        """
+        rest = [life - self.age for life in self.lives if life >= self.age]
+        return (HOPE + sum(rest)) / (1 + len(rest))
+
+    def without_shadow(self) -> Memory:
+        """What the shadow would save is over: it is forgotten with its credit, but not how long it lasted."""
+        return replace(self, shadow=None, credit=0.0, about="", age=0).lived(self.age)
+
+    def lived(self, batches: int) -> Memory:
+        """The memory with one more life."""
+        return replace(self, lives=(*self.lives, batches)[-LIVES:]) if batches else self
 
     @property
     def cores(self) -> int:
@@ -93,6 +121,7 @@ class Memory:
             known[name] = RoutingTable.from_json(known[name]) if known.get(name) else None
         known["seen"] = tuple(tuple(tuple(row) for row in rows) for rows in known.get("seen", ()))
         known["moves"] = tuple((float(tuples), float(took)) for tuples, took in known.get("moves", ()))
-        known["ran"] = tuple(known.get("ran", ()))
+        for name in ("ran", "lives"):
+            known[name] = tuple(known.get(name, ()))
         known["pace"] = Pace.from_json(known.get("pace", {}))
         return cls(**known)

@@ -7,12 +7,13 @@ A planner that acts at once pays for every flash crowd; one that waits for proof
 better table is first a *shadow*: it is not made, but each batch adds what it would have saved to a credit. It is made
 once
 
-    credit + HOPE * smoothed saving / 4^f  >  MARGIN * 2^f * price                f: changes in a row that did not pay
+    credit + hope * smoothed saving / 4^f  >  MARGIN * 2^f * price                f: changes in a row that did not pay
 
 and the saving is at least `least` of a batch. Without the hope this is the rule "rent as long as you have not paid the
 price of buying", whose cost is at most twice the best in hindsight for one plan of constant price; it alone waits too
 long for keys that stay hot. A shadow whose saving falls below `least` is dropped with its credit, before another plan
-is looked for: what one key would have saved while it was hot says nothing about the next one.
+is looked for: what one key would have saved while it was hot says nothing about the next one. But how long it was hot
+does: `hope` is the number of batches that savings lasted so far, 10 before any has ended (memory.py).
 
 Times are those of the cost model (load/cost.py): the makespan of the tasks on the cores there are, so that on 2 cores
 8 even-ish instances are left alone, however uneven each of them is. Merging back follows the same rules: copies that
@@ -45,8 +46,6 @@ from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.hypercube import Hypercube
 
 BUCKETS_PER_UNIT = 16
-HOPE = 10.0
-"""Batches that a saving is hoped to go on, when a shadow is judged."""
 MARGIN = 1.25
 BETTER = 0.03
 """A new plan takes the place of the shadow if a batch would be this part shorter under it."""
@@ -125,9 +124,7 @@ class Auto:
         model = Model(replace(fit(known.batches), slow=known.pace.slowness(table.instances)), cores)
         price = learned(min(cores, table.instances), known.moves)
         now, usual = model.time(raw, table), model.time(items, table)
-        known = _counted(known, model, raw, now)
-        if known.shadow is not None and usual - model.time(items, known.shadow) < self.least * usual:
-            known = replace(known, shadow=None, credit=0.0, about="")
+        known = self._aged(_counted(known, model, raw, now), model, items, usual)
         if known.shadow is None or report.batch % AGAIN == 0:
             known = self._watching(known, drafted(items, table, model.cost, cores, price), model, items, usual, report)
         uneven = model.uneven(items, table)
@@ -147,7 +144,21 @@ class Auto:
             return known
         if known.shadow is not None and after > (1 - BETTER) * model.time(items, known.shadow):
             return known
-        return replace(known, shadow=offer, about=told_of(draft, report))
+        return replace(known, shadow=offer, about=told_of(draft, report), age=max(known.age, 1))
+
+    def _aged(self, known: Memory, model: Model, items: Items, usual: float) -> Memory:
+        """The memory one batch later: what the last change saves, and what the shadow would, has lasted longer, or it
+        is over. A shadow that would save too little is dropped."""
+        if known.former is None or not known.since:
+            known = replace(known, since=0)
+        elif model.time(items, known.former) - usual < self.least * usual:
+            known = replace(known, since=0).lived(known.since)
+        else:
+            known = replace(known, since=known.since + 1)
+        if known.shadow is None:
+            return known
+        over = usual - model.time(items, known.shadow) < self.least * usual
+        return known.without_shadow() if over else replace(known, age=known.age + 1)
 
     def _judged(
         self, known: Memory, items: Items, table: RoutingTable, model: Model, usual: float, price: Price, uneven: float,
@@ -162,12 +173,13 @@ class Auto:
         words = Words(known.about, saving, usual, cost)
         if limits.budget is not None and moves > limits.budget:
             return replace(weighed, sentence=words.over_budget(round(moves), limits.budget))
-        earned, needed = known.credit + HOPE * saving / 4**failed, MARGIN * 2**failed * cost
+        earned, needed = known.credit + known.hope * saving / 4**failed, MARGIN * 2**failed * cost
         if earned <= needed or limits.cooling:
             return replace(weighed, sentence=words.waiting(earned / needed, "cooling down" if limits.cooling else ""))
         repaid = known.former is None or known.earned >= known.paid
         made = replace(
-            known, shadow=None, credit=0.0, about="", former=table, earned=0.0, paid=round(cost, 3),
+            known, shadow=None, credit=0.0, about="", age=0, since=known.age, former=table, earned=0.0,
+            paid=round(cost, 3),
             failures=0 if repaid else min(failed + 1, MOST_FAILURES),
         )  # fmt: skip
         return replace(weighed, table=shadow, memory=made.to_json(), sentence=words.doing())
@@ -205,9 +217,9 @@ def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Me
         table.version + 1,
         table.instances,
     ):
-        known = replace(known, shadow=None, credit=0.0, about="")
+        known = replace(known, shadow=None, credit=0.0, about="", age=0)
     if known.former is not None and known.former.instances != table.instances:
-        known = replace(known, former=None, earned=0.0, paid=0.0)
+        known = replace(known, former=None, earned=0.0, paid=0.0, since=0)
     event = past.migration
     if event is None or event.why != "imbalance":
         return known
