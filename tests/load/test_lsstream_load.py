@@ -28,8 +28,7 @@ from evenjoin.load.lsstream import (
     terms_by_instance,
     units_of,
 )
-from evenjoin.load.pace import speeds_of
-from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.load.report import InstanceLoad, LoadReport, speeds_of
 from evenjoin.load.sojourn import (
     Queue,
     input_rate,

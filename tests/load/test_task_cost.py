@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.load.cost import DEFAULTS, NOTHING_SEEN, Seen, copies, features, fit, makespan, seen_in
 from evenjoin.load.items import items_of
-from evenjoin.load.pace import at_once, waited
-from evenjoin.load.report import InstanceLoad
+from evenjoin.load.report import InstanceLoad, at_once, waited
 from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTable
 from strategies.counted import counted
 from thorough import examples

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenjoin.load.lsstream import units_of
-from evenjoin.load.pace import speeds_of
-from evenjoin.load.report import InstanceLoad, LoadReport
+from evenjoin.load.report import InstanceLoad, LoadReport, speeds_of
 from evenjoin.placement.place import bucket_of
 from evenjoin.runtime.rebalance import decide
 from evenjoin.runtime.settings import Guards

@@ -18,7 +18,7 @@ the two sides': where one side is at its bound, the other one is left alone too.
 Beyond the paper:
 * `normalised` divides R^m, R^c and lb by their means over the cluster. In the paper's units gamma and lb cannot change
   a decision (load/lsstream.py, load/sojourn.py have the figures), so this is off by default: it is another measure.
-* `speeds` divides R by the measured speed of each instance (load/pace.py). The paper assumes equal processors
+* `speeds` divides R by the measured speed of each instance (load/report.py). The paper assumes equal processors
   (III-E), and says that its model supports others, but not how.
 
 Keys with a region of their own (another strategy's) count in the loads and stay. Not here: the models

@@ -13,7 +13,7 @@
     ran         how many tasks ran at once, of the last batches that told something about the number of cores
     pace        how fast each instance is, and whether that is steady (slowness.py)
 
-**Cores.** That k tasks ran at once proves k cores; that no more did proves nothing, unless tasks waited (load/pace.py).
+**Cores.** That k tasks ran at once proves k cores; that no more did proves nothing, unless tasks waited (load/report.py).
 So a batch is remembered if it shows at least as many cores as are known, or if its tasks waited. The most of the last
 CORES_OF such batches are the cores there are. A cluster that grows is seen at once, one that shrinks after CORES_OF
 batches with work to wait for; and batches that are so small that their tasks do not overlap change nothing.

@@ -1,6 +1,6 @@
 """Which instances are slow: what their tasks take over what tasks with as much to do take elsewhere.
 
-    speed       what the fitted cost expects of a task over what it took, over the cluster's; smoothed (load/pace.py)
+    speed       what the fitted cost expects of a task over what it took, over the cluster's; smoothed (load/report.py)
     wander      how far a batch's figure is from the smoothed one, as a factor's logarithm; smoothed as well
     slowness    median speed / speed, where that is believed; else 1
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from evenjoin.load.items import F64
-from evenjoin.load.pace import SMOOTHING, speeds_of
+from evenjoin.load.report import SMOOTHING, speeds_of
 
 NOISE = 1.3
 STEADY = 2.5
