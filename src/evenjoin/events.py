@@ -41,7 +41,8 @@ class Verdict:
     sentence    the decision in words, for people: "even", "over budget: 9 tuples would move, 8 may", ...
     rebalanced  the batch after which a rebalance was last called for; this one, if it is called for now
     planner_ms  how long the planner took; None if it was not asked or had no table to offer
-    forecast    the imbalance expected under the planner's table; None if there is none or it could not be judged
+    forecast    the imbalance expected under the planner's table; None if there is none or it could not be judged, as
+                when its buckets are cut anew: the load was counted by others
     moves       stored tuples expected to move; None as for `forecast`, or if the tables cannot be compared
     """
 

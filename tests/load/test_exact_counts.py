@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.load.items import items_of, loads, planning_items
 from evenjoin.load.rates import rates_after
-from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
+from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTable
 from evenjoin.testing import Fixed
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
@@ -158,3 +158,21 @@ def test_stored_tuples_of_cells_are_counted_only_if_somebody_asks():
         assert sum(sum(load.stored) for load in report.instances) == 6
         assert sum(stored for _, _, _, stored, _ in report.cells) == of_cells
         assert {sum(key.stored) for key in report.heavy if key.code == 2} == {4 if track else 0}
+
+
+@pytest.mark.parametrize("grid", [Grid(2, 1, (0, 1)), Grid(1, 2, (0, 1)), Grid(2, 2, (0, 1, 2, 3))])
+def test_a_divided_key_is_not_heavier_than_it_is(grid):
+    """Copies are no arrivals. Key 7 has 60 and 20 tuples a batch, key 3 on one instance 70 and 30: it comes first."""
+    home = tuple(Region(Buckets((i,)), Biclique(((i,), (i,)))) for i in range(4))
+    table = RoutingTable(0, 4, 2, 4, (*home, Region(Keys((7,)), grid)), "drawn")
+    with evenjoin.local(
+        {"l": PLAIN, "r": PLAIN}, "l.k = r.k", strategy=Fixed((table,) * 4), instances=4, track=4
+    ) as join:
+        for _ in range(3):
+            left, right = ([3] * a + [7] * b for a, b in ((70, 60), (30, 20)))
+            join.process({"l": pa.table([range(130), left], PLAIN), "r": pa.table([range(50), right], PLAIN)})
+        report = join.load()
+    seen = {key.code: key for key in report.heavy}
+    assert (seen[7].arrived, seen[3].arrived) == ((60, 20), (70, 30))
+    assert seen[7].stored == (180 * grid.columns, 60 * grid.rows), "what is stored are copies"
+    assert [key.code for key in report.heavy] == [3, 7]

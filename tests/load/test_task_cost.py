@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import evenjoin
 from evenjoin.load.cost import DEFAULTS, NOTHING_SEEN, Seen, copies, features, fit, makespan, seen_in
 from evenjoin.load.items import items_of
-from evenjoin.load.report import InstanceLoad, at_once
+from evenjoin.load.report import InstanceLoad, at_once, waited
 from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTable
 from strategies.counted import counted
 from thorough import examples
@@ -151,6 +151,18 @@ def test_features_are_what_each_task_takes_in_asks_and_finds():
     np.testing.assert_allclose(found, [[1, 0, 0, 0], [1, 0, 0, 0], [1, 80, 80, 40], [1, 80, 80, 40]])
 
 
+def test_a_task_on_a_slow_instance_takes_longer():
+    """Twice as long on instance 2, all of it; what was measured of another number of instances is left out."""
+    table = table_with(Biclique(((2,), (2,))))
+    items = items_of(counted(table, {7: (90_000, 10_000, 0, 0, 0, 0), 1: (50, 50, 0, 0, 0, 0)}), table)
+    usual = NOTHING_SEEN.tasks(items, table)
+    slow = replace(NOTHING_SEEN, slow=np.array([1.0, 1.0, 2.0, 1.0]))
+    np.testing.assert_allclose(slow.tasks(items, table), usual * [1, 1, 2, 1])
+    assert slow.time(items, table, 4) == pytest.approx(2 * usual[2])
+    assert replace(slow, slow=np.array([3.0, 3.0])).time(items, table, 4) == pytest.approx(usual[2])
+    assert slow.even(slow.tasks(items, table), table, 4) == pytest.approx(usual.sum() / 3.5)
+
+
 def test_a_task_without_a_time_tells_nothing():
     """A replayed receipt of another version, or one that was never timed."""
     table = table_with(Biclique(((2,), (2,))))
@@ -177,6 +189,40 @@ def test_tasks_that_follow_each_other_on_a_core_are_not_at_once(tasks, cores, st
 def test_tasks_that_overlap_are_at_once():
     assert at_once([(100.0, 500.0), (100.1, 500.0), (100.2, 100.0), (100.7, 10.0)]) == 3
     assert at_once([(0.0, 0.0), (0.0, 5.0)]) == 0, "a task that did not say when it began is not counted"
+
+
+def on_cores(tasks, cores, idle=0.0, start=100.0):
+    """When each of these tasks (ms) begins and how long it takes, on so many cores that stand idle between two."""
+    free, spans = [start] * cores, []
+    for task in tasks:
+        core = free.index(min(free))
+        spans.append((free[core], task))
+        free[core] += (task + idle) / 1000
+    return spans
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.floats(50.0, 900.0), min_size=5, max_size=30), st.integers(1, 4))
+def test_tasks_that_queue_for_cores_have_waited(tasks, cores):
+    """Each core takes its next task 5 ms after the last one."""
+    spans = on_cores(tasks, cores, idle=5.0)
+    assert waited(spans)
+    assert at_once(spans) == cores
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.floats(1.0, 19.0), min_size=2, max_size=30), st.floats(0.0, 40.0), st.floats(100, 900))
+def test_tasks_that_are_over_before_the_next_is_started_have_not_waited(tasks, apart, long):
+    """Started one after the other, with a core for each: short ones, and long ones that all ran at once."""
+    assert not waited([(100.0 + n * apart / 1000, task) for n, task in enumerate(tasks)])
+    assert not waited([(100.0 + n / 1000, long) for n in range(len(tasks))])
+
+
+def test_cores_that_stand_idle_have_not_been_waited_for():
+    """Tasks of 50 ms that are started every 100 ms run one at a time on any number of cores."""
+    assert not waited([(100.0 + n / 10, 50.0) for n in range(8)])
+    assert not waited([(100.0, 50.0)])
+    assert not waited([(0.0, 50.0), (0.0, 50.0), (0.0, 70.0)]), "nobody said when"
 
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])

@@ -103,3 +103,17 @@ def test_two_cores_are_two_cores():
     for _ in range(12):
         simulation.step()
         assert simulation.report.cores == 2
+
+
+def test_a_slow_node_gets_less_work():
+    """Of two nodes with four instances each one is half as fast, all the time. `auto` moves work off it, once or twice,
+    and a batch takes less time than under `hash`; without the slow node nothing moves."""
+    source = Scripted("uniform", keys=4_000, rows=(1_000_000, 1_000_000), window=1, batches=16)
+    even, slow = Cluster((1.0, 1.0), 4), Cluster((1.0, 0.5), 4)
+    calm, hashed, auto = (
+        list(simulate(Scenario(source, strategy, 8, cluster=cluster)))
+        for strategy, cluster in (("auto", even), ("hash", slow), ("auto", slow))
+    )
+    assert not any(line.changes for line in calm)
+    assert 1 <= sum(line.changes for line in auto) <= 2
+    assert settled(auto) < 0.9 * settled(hashed)

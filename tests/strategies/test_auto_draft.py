@@ -17,7 +17,7 @@ from evenjoin.placement.topology import Cube, Grid
 from evenjoin.strategies import Auto
 from evenjoin.strategies.auto.draft import CANDIDATES, Draft
 from evenjoin.strategies.auto.planner import drafted
-from evenjoin.strategies.auto.price import Price
+from evenjoin.strategies.auto.price import MOVE_MS, Price
 from evenjoin.strategies.edit import Edit, home_of_buckets, keys_of
 from strategies.counted import counted, together
 from thorough import examples
@@ -41,7 +41,7 @@ def at(table, instance, count=1, start=0):
 def draft_of(table, keys, cores=None, heavy=None, cost=NOTHING_SEEN, factor=CHEAP):
     items = items_of(counted(table, keys, heavy), table)
     cores = table.instances if cores is None else cores
-    return drafted(items, table, cost, cores, Price(min(cores, table.instances), factor))
+    return drafted(items, table, cost, cores, Price(min(cores, table.instances), move_ms=factor * MOVE_MS))
 
 
 def made(draft):
@@ -251,6 +251,31 @@ def test_the_table_has_a_bound():
     assert keys_of(table).keys() >= set(keys[-CANDIDATES:]), "the first ones went"
 
 
+def test_a_slow_instance_gets_less():
+    """Even load on four instances, of which one is half as fast: it keeps about half as much as the others. Without
+    knowing of it nothing would change."""
+    table = table_of(4)
+    keys = {code: (40_000, 0, 10, 0, 0, 0) for i in range(4) for code in at(table, i, 12)}
+    slow = replace(NOTHING_SEEN, each=np.array([0.0, 2e-4, 2e-4, 0.0]), slow=np.array([1.0, 2.0, 1.0, 1.0]))
+    assert not draft_of(table, keys, cost=replace(slow, slow=None)).best
+    draft = draft_of(table, keys, cost=slow)
+    made(draft)
+    work = draft.tasks / slow.slow
+    assert work[1] / work.sum() == pytest.approx(1 / 7, abs=0.04)
+    assert draft.time < 0.65 * draft.start
+
+
+def test_a_hot_key_gives_a_slow_instance_a_smaller_part():
+    """A key that is everything is divided by speed: 1, 1/2, 1 and 1 of 3.5."""
+    table = table_of(4)
+    hot = at(table, 0)[0]
+    cost = replace(NOTHING_SEEN, each=np.array([0.0, 2e-4, 2e-4, 0.0]), slow=np.array([1.0, 2.0, 1.0, 1.0]))
+    draft = draft_of(table, {hot: (1_000_000, 1, 0, 0, 0, 0)}, cost=cost)
+    grid = keys_of(made(draft))[hot]
+    parts = dict(zip(grid.cells, [width / 2**32 for _, width in grid.divisions[0]], strict=True))
+    assert [parts[i] for i in range(4)] == pytest.approx([2 / 7, 1 / 7, 2 / 7, 2 / 7], abs=0.01)
+
+
 costs = st.builds(
     lambda each, send: Cost(np.array(each), send),
     st.tuples(*[st.sampled_from([0.0, 1e-4, 2e-3, 0.1, 3.0])] * 4),
@@ -278,6 +303,10 @@ def test_a_draft_forecasts_the_table_that_it_makes(data, sides, instances, cores
     """Tasks, copies and time, after any steps, of tables that grew out of earlier drafts; and the state that it keeps
     is no worse than the table there was."""
     table = table_of(instances, sides)
+    if data.draw(st.booleans()):
+        cost = replace(
+            cost, slow=np.array([data.draw(st.sampled_from([1.0, 1.0, 2.0, 0.5])) for _ in range(instances)])
+        )
     if sides == 2:  # what another strategy may have left: keys whose sides are apart, or split by weight
         edit, some = (
             Edit(table),
@@ -289,7 +318,8 @@ def test_a_draft_forecasts_the_table_that_it_makes(data, sides, instances, cores
     for _ in range(data.draw(st.integers(1, 4))):
         keys, heavy = data.draw(counts(sides)), data.draw(st.sampled_from([None, None, 3, 0]))
         items = items_of(counted(table, keys, heavy), table)
-        draft = Draft(items, table, cost, cores, Price(min(cores, instances), data.draw(st.sampled_from([1e-6, 1.0]))))
+        price = Price(min(cores, instances), move_ms=MOVE_MS * data.draw(st.sampled_from([1e-6, 1.0])))
+        draft = Draft(items, table, cost, cores, price)
         assert_agrees(draft)
         draft.improve()
         assert_agrees(draft)
@@ -310,7 +340,8 @@ def test_a_draft_counts_the_state_that_moves_as_the_guards_do(data, instances):
     table = table_of(instances)
     keys = data.draw(counts(2))
     items = items_of(counted(table, keys), table)
-    draft = drafted(items, table, replace(NOTHING_SEEN, send_ms=0.0), instances, Price(instances, 1e-6))
+    price = Price(instances, move_ms=CHEAP * MOVE_MS)
+    draft = drafted(items, table, replace(NOTHING_SEEN, send_ms=0.0), instances, price)
     draft.best = len(draft.steps)
     real = moved_tuples(items, table, draft.table_made()) if draft.steps else 0.0
     whole = all(step.topology is None or isinstance(step.topology, Biclique) for step in draft.steps)

@@ -209,3 +209,24 @@ def test_a_draft_on_ordered_buckets_says_what_its_table_does(layout):
                 assert told.migration == pytest.approx(wanted.migration)
                 offers += 1
     assert offers > 0
+
+
+def test_new_cuts_have_no_forecast_and_say_why():
+    """The load was counted by other buckets, or by none. What is not foreseen is None, in verdict and event; it is not
+    told as a perfect 0."""
+    with evenjoin.local(SIDES, NEAR, select=SELECT, strategy="djb", instances=4, guards=GUARDS) as join:
+        for batch in batches([between(0, 1000)] * 2 + [between(50_000, 50_020)] * 10):
+            join.process(batch)
+        cuts = [event for event in join.migrations() if event.why == "imbalance"]
+    assert len(cuts) >= 2, "the premise: cut at first, and again when codes have drifted"
+    assert cuts[0].imbalance_forecast is None
+    assert all(event.imbalance_forecast != 0 for event in cuts)
+
+
+def test_the_verdict_on_new_cuts_tells_why_nothing_is_foreseen():
+    with evenjoin.local(SIDES, NEAR, select=SELECT, strategy="readj", instances=4, guards=GUARDS) as join:
+        for batch in batches([between(0, 1000)]):
+            join.process(batch)
+        verdict = join._driver.last.verdict
+    assert (verdict.calls_for_rebalance, verdict.forecast) == (True, None)
+    assert verdict.sentence.startswith("rebalance: buckets are cut anew")

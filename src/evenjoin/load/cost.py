@@ -1,15 +1,18 @@
 """What the tasks of a batch cost, and how long a batch takes: the time model by which `auto` judges tables.
 
-    task(i)      = c0 + c1 * stored(i) + c2 * probing(i) + c3 * results(i)             milliseconds, per instance
+    task(i)      = slow(i) * (c0 + c1 * stored(i) + c2 * probing(i) + c3 * results(i))    milliseconds, per instance
     time(table)  = makespan of the tasks, longest first, on the cores  +  send * copies / cores
 
 `stored` are the tuples that an instance takes in to keep, `probing` those that ask it, `results` the pairs that they
-make by key and time, also those that a further predicate sorts out. The coefficients are fitted to what the tasks of
-the last batches took, results handed over included: non-negative least squares that are drawn (`RIDGE`) to the defaults
-times the machine's speed. The ridge is needed: while no key is divided every tuple is stored and probes at the same
-instance, so two columns are equal and nothing tells them apart. After a first fit, times that are three times off are
-cut to that, and the fit is made again, `CUTS` times; so a pause of the machine does not become a coefficient. Times are
-never cut against the defaults: what they call an outlier may be the hot task itself.
+make by key and time, also those that a further predicate sorts out. `slow` is how many times as long as elsewhere a
+task takes on instance i; 1, unless something else was measured (strategies/auto/slowness.py).
+
+The coefficients are fitted to what the tasks of the last batches took, results handed over included: non-negative least
+squares that are drawn (`RIDGE`) to the defaults times the machine's speed. The ridge is needed: while no key is divided
+every tuple is stored and probes at the same instance, so two columns are equal and nothing tells them apart. After a
+first fit, times that are three times off are cut to that, and the fit is made again, `CUTS` times; so a pause of the
+machine does not become a coefficient. Times are never cut against the defaults: what they call an outlier may be the
+hot task itself.
 
 Guarantee: `time` asks `loads`, which asks `place`'s own shares, so it can be asked of any keyed table, and of two
 tables on the same items. Coefficients are never negative.
@@ -51,15 +54,29 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The coefficients c0 .. c3, and what a copy costs to be sent, in milliseconds."""
+    """The coefficients c0 .. c3, and what a copy costs to be sent, in milliseconds. `slow` is by instance; None: all
+    are equally fast."""
 
     each: F64
     send_ms: float
+    slow: F64 | None = None
+
+    def slowness(self, table: RoutingTable) -> F64:
+        """[instances] How many times as long as elsewhere tasks take. What was measured of another number of instances
+        says nothing about these."""
+        known = self.slow is not None and len(self.slow) == table.instances
+        return self.slow if known and self.slow is not None else np.ones(table.instances)
 
     def tasks(self, items: Items, table: RoutingTable) -> F64:
         """[instances] What the task of each instance takes, had these items met this table."""
-        out: F64 = features(items, table) @ self.each
+        out: F64 = (features(items, table) @ self.each) * self.slowness(table)
         return out
+
+    def even(self, tasks: F64, table: RoutingTable, cores: int) -> float:
+        """How long these tasks would take if all cores had work until the end. Those of slow instances would have less
+        of it: with work w and slowness s that is sum of w / mean of 1 / s, over the cores."""
+        slow = self.slowness(table)
+        return float((tasks / slow).sum() / (1 / slow).mean()) / min(cores, table.instances)
 
     def time(self, items: Items, table: RoutingTable, cores: int) -> float:
         """How long the tasks of a batch take together, had these items met this table."""
@@ -126,13 +143,19 @@ def _fitted(columns: F64, took: F64) -> Cost:
     expected = base.sum(axis=1)
     weight = 1.0 / np.sqrt(expected * expected.mean())  # between absolute and relative: the heavy task must count
     scaled = base * weight[:, None]
-    matrix = scaled.T @ scaled + RIDGE * np.eye(len(DEFAULTS))
-    factors = _descended(matrix, scaled.T @ (took * weight) + RIDGE, np.ones(len(DEFAULTS)))
+    factors = drawn(scaled, took * weight, RIDGE)
     return Cost(DEFAULTS * speed * factors, SEND * speed)
 
 
 ROUNDS = 60
 """Rounds of coordinate descent. Four coefficients with a ridge converge in far fewer."""
+
+
+def drawn(columns: F64, wanted: F64, ridge: float) -> F64:
+    """The non-negative factors [n] whose sum of columns [rows, n] is nearest to what is wanted [rows], by least squares
+    that are drawn to 1: `ridge` times the square of their distance from it is added."""
+    many = columns.shape[1]
+    return _descended(columns.T @ columns + ridge * np.eye(many), columns.T @ wanted + ridge, np.ones(many))
 
 
 def _descended(matrix: F64, wanted: F64, start: F64) -> F64:

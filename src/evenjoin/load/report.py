@@ -10,7 +10,9 @@ What may be relied on:
   expire when (`Aging`), and what the manifest has lost is popped. Where nobody asks for them (no planner, no `track`),
   stored tuples are counted per instance only, and those of cells and keys are 0.
 * Each instance reports its k heaviest keys (HEAVY_KEYS, or what the planner asks for). What it says of a key is exact
-  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact.
+  for that instance. A key that some host of it did not count is listed in `partial`; the others are exact. An
+  arrival of a divided key is counted once, however many copies of the tuple are sent; stored tuples of a key, and all
+  counts per instance and per cell, are of copies.
 * `rates` are smoothed over batches (rates.py); all other counts are of this batch.
 * Memory: k keys an instance, whatever the number of keys.
 
@@ -32,19 +34,16 @@ from evenjoin.load.receipt import CellAskers, CellCount, HeavyKey, Receipt
 from evenjoin.load.sampled import sampled
 from evenjoin.load.samples import USUAL_GRAIN, Grain, Sample, Slices, slices_from_json, whole
 from evenjoin.placement.place import cells_of
-from evenjoin.placement.shares import hosts
+from evenjoin.placement.shares import hosts, shares_by_region
+from evenjoin.placement.slots import Role
 from evenjoin.placement.table import RoutingTable
+from evenjoin.placement.topology import Cube, Grid
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
 Same = Literal["same", "another"]
 RECENT = 8
 """For how many batches the report remembers what each instance took in (for LS-Stream's trimmed rate)."""
-
-SMOOTHING = 0.25
-"""The weight of the newest batch in the measured speed of an instance."""
-HARDLY_ANY = 0.1
-"""The part of the mean work below which an instance's speed is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,7 @@ class LoadReport:
     slices[s]                 the same points by sub-window, so that they expire with it; a commit has these
     sizes[s]                  the bytes that a stored tuple of side s takes in memory, on average; 1 if none is stored
     cores                     how many tasks ran at once, at most; 0 if that is not known
+    limit                     whether tasks waited for a core, so that there are no more than `cores` (`waited`)
     order                     the instances by how long their tasks took, the longest first: the next batch starts them
                               so, because a long task that starts last keeps the batch waiting
     askers                    where buckets are ordered, by side and cell the tuples of the other side that may match
@@ -150,6 +150,7 @@ class LoadReport:
     rise: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
     cores: int = 0
+    limit: bool = False
     order: tuple[int, ...] = ()
     askers: tuple[CellAskers, ...] = ()
 
@@ -223,7 +224,7 @@ def report_of(
     gone = _gone(stored, kept, sides)
     living = [unexpired(receipt, gone) for receipt in receipts]
     report = fold(living, kept, sides, last, ran.before)
-    report = replace(report, expired=expired, sizes=_sizes(kept, sides))
+    report = replace(report, expired=expired, sizes=_sizes(kept, sides), heavy=_once(report.heavy, ran.table))
     if ran.asked is not None:
         report = replace(report, partial=_partial(receipts, ran.table, ran.asked))
     if ran.packs:
@@ -246,6 +247,31 @@ def _partial(receipts: Sequence[Receipt], table: RoutingTable, asked: Mapping[in
     count, host = hosts(table, table.compiled.region_of_cell[cells_of(table, codes)])
     missed = [pair not in named for pair in zip(np.repeat(codes, count).tolist(), host.tolist(), strict=True)]
     return tuple(np.unique(np.repeat(codes, count)[np.array(missed, np.bool_)]).tolist())
+
+
+def _once(heavy: Sequence[HeavyKey], table: RoutingTable) -> tuple[HeavyKey, ...]:
+    """The heavy keys, heaviest first, with each arrival counted once. What their instances counted are copies: a tuple
+    of a key that is a grid of r rows and q columns goes to q cells if it is of side 0, and to r if it is of side 1.
+    Areas are left as they are: there the number of copies depends on the tuple."""
+    if table.ranged or not heavy:
+        return tuple(heavy)
+    region = table.compiled.region_of_cell[cells_of(table, np.array([key.code for key in heavy], np.int64))]
+    cut = [isinstance(table.regions[number].topology, (Grid, Cube)) for number in region.tolist()]
+    if not any(cut):
+        return tuple(heavy)
+    sides = range(min(len(heavy[0].arrived), table.groups))
+    copies = np.stack([shares_by_region(table, side, Role.STORE).sum(axis=1)[region] for side in sides], axis=1)
+    out = [
+        replace(
+            key, arrived=tuple(round(count / max(many, 1.0)) for count, many in zip(key.arrived, each, strict=True))
+        )
+        for key, each in zip(heavy, np.rint(copies).tolist(), strict=True)
+    ]
+    return tuple(sorted(out, key=_heaviest_first))
+
+
+def _heaviest_first(key: HeavyKey) -> tuple[int, int]:
+    return -sum(key.arrived) - sum(key.results), key.code
 
 
 def _sizes(kept: Manifest, sides: int) -> tuple[float, ...]:
@@ -296,6 +322,7 @@ def fold(
     intake = tuple(sum((r.intake[side] for r in receipts if r.intake), Intake()) for side in range(sides))
     taken = tuple(sum(r.stored) + sum(r.probes) for r in receipts)
     before = last.recent if last is not None and table == "same" and len(last.instances) == len(instances) else ()
+    tasks = [(r.began, r.elapsed_ms) for r in receipts]
     probes, sent = sum(sum(r.probes) for r in receipts), sum(sum(r.messages) for r in receipts)
     return LoadReport(
         receipts[0].batch,
@@ -311,7 +338,8 @@ def fold(
             [r.busy_ms for r in receipts],
             last.speeds if last is not None else (),
         ),
-        cores=at_once([(r.began, r.elapsed_ms) for r in receipts]),
+        cores=at_once(tasks),
+        limit=waited(tasks),
         order=tuple(r.instance for r in sorted(receipts, key=lambda r: (-r.elapsed_ms, r.instance))),
         askers=_cell_askers(receipts),
     )
@@ -394,7 +422,7 @@ def _heaviest(receipts: Sequence[Receipt]) -> tuple[HeavyKey, ...]:
             if key.code in seen:
                 seen[key.code].append(key)
     keys = [_as_one(names[code], parts) for code, parts in seen.items()]
-    return tuple(sorted(keys, key=lambda k: (-sum(k.arrived) - sum(k.results), k.code)))
+    return tuple(sorted(keys, key=_heaviest_first))
 
 
 def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
@@ -414,31 +442,64 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
 
 BLURRED_MS = 1.0
 """When a task began and how long it took are read from two clocks, and rounded."""
+LONG_MS = 20.0
+"""Tasks that take less on average may be over before the next one has been started, whether a core was free or not."""
+FILLED = 0.8
+"""The part of the time in which as many tasks as ever at once must have been running. Between two tasks a core stands
+idle for a moment: Spark reports the end of one, and starts the next."""
+SMOOTHING = 0.25
+"""The weight of the newest batch in the measured speed of an instance."""
+HARDLY_ANY = 0.1
+"""The part of the mean work below which an instance's speed is not measured."""
+
+Tasks = Sequence[tuple[float, float]]
+"""Of each task when it began (seconds) and how long it took (ms). One that did not say when it began has 0."""
 
 
-def at_once(tasks: Sequence[tuple[float, float]]) -> int:
-    """How many tasks ran at the same time, at most, given when each began (seconds) and how long it took (ms). Two that
-    overlap by less than BLURRED_MS followed each other on a core."""
-    spans = [
-        (began, began + max(elapsed - BLURRED_MS, 0.0) / 1000) for began, elapsed in tasks if began > 0 and elapsed > 0
-    ]
+def at_once(tasks: Tasks) -> int:
+    """How many tasks ran at the same time, at most. Two that overlap by less than BLURRED_MS followed each other on a
+    core."""
+    spans = [(began, began + max(took - BLURRED_MS, 0.0) / 1000) for began, took in tasks if began > 0 and took > 0]
     ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     running = np.cumsum([change for _, change in ends])
     return int(running.max(initial=min(len(spans), 1)))
 
 
-def speeds_of(work: Sequence[float], busy_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
-    """How fast each instance is, measured: its work (tuples taken in, and results) per busy millisecond over the
-    cluster's. Empty if nobody was busy.
+def waited(tasks: Tasks) -> bool:
+    """Whether the tasks that began last had to wait for a core, so that there are no more cores than `at_once` says: as
+    many tasks were running nearly all the time, until the last one began.
+
+        core 1  |----a----||---c---|          at_once 2, and c and d waited: there are two cores
+        core 2  |---b---||----d----|
+
+        core 1  |-a-|   |-c-|                 at_once 1, but nobody had to wait for a core:
+        core 2        |-b-|   |-d-|           the tasks were over before the next one was started
+
+    Not guaranteed: that every lack of cores is noticed. Where tasks are short, or cores stand idle between two of them,
+    the answer is no, and the batch tells nothing about how many cores there are beyond `at_once`."""
+    known = np.array([task for task in tasks if task[0] > 0 and task[1] > 0], np.float64).reshape(-1, 2)
+    if len(known) < 2 or known[:, 1].mean() < LONG_MS:
+        return False
+    began, last = known[:, 0], known[:, 0].max()
+    running = float((np.minimum(began + known[:, 1] / 1000, last) - began).sum())
+    many, time = at_once(tasks), float(last - began.min())
+    return many < len(known) and running >= FILLED * many * time
+
+
+def speeds_of(work: Sequence[float], took_ms: Sequence[float], last: Sequence[float] = ()) -> tuple[float, ...]:
+    """How fast each instance is, measured: its work per millisecond over the cluster's. Empty if nobody was busy.
 
     1 is the cluster's speed; an instance on a node that is half as fast as seven others has 0.56, and they have 1.13.
     A batch's figure is smoothed with the `last` ones, since one batch may meet a pause of the machine; with another
     number of instances they are forgotten. An instance with hardly any work would measure its fixed costs, so it keeps
-    the speed that it had. Not guaranteed: that the same speed means the same processor, for a result may take more or
-    less time than a tuple. Where batches are so small that the fixed costs of an instance are most of its busy time, an
-    instance that is relieved seems slower still.
+    the speed that it had.
+
+    What the work is, the caller says. The load report counts tuples taken in and results, per busy millisecond. There
+    it is not guaranteed that the same speed means the same processor: a result may take more or less time than a tuple,
+    and where batches are so small that the fixed costs of an instance are most of its busy time, an instance that is
+    relieved seems slower still. `auto` says the milliseconds that its fitted cost expects, so it is free of both.
     """
-    done, busy = np.asarray(work, np.float64), np.asarray(busy_ms, np.float64)
+    done, busy = np.asarray(work, np.float64), np.asarray(took_ms, np.float64)
     known = tuple(last) if len(last) == len(done) else ()
     if not done.sum() > 0 or not busy.sum() > 0:
         return known

@@ -65,6 +65,9 @@ CHANCE = 1.5
 and side had up to three rebalances in 40 stationary batches; of streams with thousands of rows a unit `min_gain` asks
 for more than this does."""
 
+ANEW = "rebalance: buckets are cut anew, and how even they will be is not foreseen"
+"""The sentence for a table whose buckets are no parts of those that the load was counted by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -104,11 +107,13 @@ def decide(
     if strategy.tracked:
         seen, old, new = (items, table, planned) if items.fit(planned) else comparable(items, table, planned)
         what = change(seen, old, new)
-        verdict = replace(verdict, forecast=round(strategy.imbalance(seen, new), 4), moves=what.moves)
+        foreseen = round(strategy.imbalance(seen, new), 4) if seen.fit(new) else None
+        verdict = replace(verdict, forecast=foreseen, moves=what.moves)
         refused = _refused(strategy, report, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
-    return Decision(planned, replace(verdict, sentence="rebalance", rebalanced=report.batch))
+    unforeseen = strategy.tracked and verdict.forecast is None
+    return Decision(planned, replace(verdict, sentence=ANEW if unforeseen else "rebalance", rebalanced=report.batch))
 
 
 def _weighed(

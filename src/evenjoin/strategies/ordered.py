@@ -96,7 +96,8 @@ class Ordered:
         return self.inner.load(items, table)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """The inner strategy's; of other buckets than those of the items nothing is known, so 0."""
+        """The inner strategy's. Of other buckets than those of the items nothing is known. There it is 0, which lets
+        new cuts pass the guards, and is never told as a forecast (runtime/rebalance.py)."""
         if not items.fit(table):
             return 0.0
         now = self.inner.imbalance(items, table)

@@ -77,7 +77,7 @@ class Draft:
     def __init__(self, items: Items, table: RoutingTable, cost: Cost, cores: int, price: Price) -> None:
         self.items, self.table, self.cost, self.cores, self.price = items, table, cost, cores, price
         self.lanes = min(cores, table.instances)
-        self.send = cost.send_ms
+        self.send, self.slow = cost.send_ms, cost.slowness(table)
         self.per = float(cost.each[1] + cost.each[2] * (table.groups - 1)), float(cost.each[3])
         self.arrived, self.found = items.arrived, items.results.sum(axis=0)
         self.stored = items.stored.sum(axis=0)
@@ -118,7 +118,7 @@ class Draft:
         self._merge_back()
         self._remember()
         for _ in range(4 * self.table.instances + 8):
-            if makespan(self.tasks, self.cores) <= (1 + GOAL) * self.tasks.sum() / self.lanes:
+            if makespan(self.tasks, self.cores) <= (1 + GOAL) * self.cost.even(self.tasks, self.table, self.cores):
                 break
             at = int(self.tasks.argmax())
             offer = max(self._offers(at), key=lambda one: one.gain, default=None)
@@ -193,8 +193,8 @@ class Draft:
 
     def _vector(self, k: int, shares: F64) -> F64:
         """[instances] What a key with these shares costs the tasks."""
-        out: F64 = self.per[0] * (self.arrived[:, k] @ shares) + self.per[1] * self.found[k] * shares.prod(axis=0)
-        return out
+        usual: F64 = self.per[0] * (self.arrived[:, k] @ shares) + self.per[1] * self.found[k] * shares.prod(axis=0)
+        return usual * self.slow
 
     def _copies(self, k: int, shares: F64) -> float:
         return float(self.arrived[:, k] @ (shares.sum(axis=1) - 1.0))
@@ -228,8 +228,8 @@ class Draft:
                 yield from self._divisions(k, at)
 
     def _gains(self, at: int, to: int, weight: F64, stored: F64) -> F64:
-        """How far the longest task sinks if items of this weight move from it."""
-        lower = np.maximum(self.tasks[at] - weight, self.tasks[to] + weight)
+        """How far the longest task sinks if items of this weight (at the usual speed) move from it."""
+        lower = np.maximum(self.tasks[at] - weight * self.slow[at], self.tasks[to] + weight * self.slow[to])
         out: F64 = self.tasks[at] - lower - self.price.move_ms * stored / HORIZON / self.lanes
         return out
 
@@ -238,7 +238,7 @@ class Draft:
         before = self._shares(k)
         rest = self.tasks - self._vector(k, before)
         room = np.argsort(rest, kind="stable")
-        for topology in _topologies(self.arrived[:, k], self.whole[k], rest, room):
+        for topology in _topologies(self.arrived[:, k], self.whole[k], rest, room, self.slow):
             shares = _shares_of(topology, self.table.groups, self.table.instances)
             after = rest + self._vector(k, shares)
             peak = max(float(after[at]), float(after[shares.any(axis=0)].max()))
@@ -261,9 +261,9 @@ class Draft:
         if not self.items.is_key[k]:
             some = np.flatnonzero(self.bucket == self.items.bucket[k])
             weight = float(self.whole[some].sum())
-            share = weight / float(self.tasks[at])
-            self.tasks[at] -= weight
-            self.tasks[offer.to] += weight
+            share = weight * float(self.slow[at]) / float(self.tasks[at])
+            self.tasks[at] -= weight * self.slow[at]
+            self.tasks[offer.to] += weight * self.slow[offer.to]
             self.moved += float(self.stored[some].sum())
             self.host[some] = offer.to
             self.steps.append(Step(None, None, int(self.items.bucket[k]), offer.to, share, at))
@@ -287,8 +287,11 @@ class Draft:
         self.steps.append(Step(int(self.items.code[k]), topology, -1, to, share, at))
 
 
-def _topologies(arrived: F64, whole: float, rest: F64, room: npt.NDArray[np.int64]) -> Iterator[Topology]:
-    """Ways to divide a key over the instances that have most room: `room` are their numbers, best first."""
+def _topologies(
+    arrived: F64, whole: float, rest: F64, room: npt.NDArray[np.int64], slow: F64
+) -> Iterator[Topology]:  # fmt: skip
+    """Ways to divide a key over the instances that have most room: `room` are their numbers, best first. In a line the
+    cells get as much of the key as brings all of them to the same time; a slow one gets less."""
     most = len(room)
     for size in sorted({*(size for size in SIZES if size <= most), most}):
         if size < 2:
@@ -297,7 +300,8 @@ def _topologies(arrived: F64, whole: float, rest: F64, room: npt.NDArray[np.int6
         if len(arrived) > 2:
             yield Cube.divided(int(arrived.argmax()), tuple(cells.tolist()))
             continue
-        level = np.maximum((whole + rest[cells].sum()) / size - rest[cells], 0.0)
+        speed = 1 / slow[cells]
+        level = np.maximum((whole + rest[cells] @ speed) / speed.sum() - rest[cells], 0.0) * speed
         weights = level / level.sum() if level.sum() > 0 else np.full(size, 1.0 / size)
         some = np.flatnonzero(weights > THIN * weights.max())
         line, division = tuple(cells[some].tolist()), _division(weights[some])

@@ -7,11 +7,13 @@ A planner that acts at once pays for every flash crowd; one that waits for proof
 better table is first a *shadow*: it is not made, but each batch adds what it would have saved to a credit. It is made
 once
 
-    credit + HOPE * smoothed saving / 4^f  >  MARGIN * 2^f * price                f: changes in a row that did not pay
+    credit + hope * smoothed saving / 4^f  >  MARGIN * 2^f * price                f: changes in a row that did not pay
 
 and the saving is at least `least` of a batch. Without the hope this is the rule "rent as long as you have not paid the
 price of buying", whose cost is at most twice the best in hindsight for one plan of constant price; it alone waits too
-long for keys that stay hot. A shadow whose saving falls below `least` is dropped with its credit.
+long for keys that stay hot. A shadow whose saving falls below `least` is dropped with its credit, before another plan
+is looked for: what one key would have saved while it was hot says nothing about the next one. But how long it was hot
+does: `hope` is the number of batches that savings lasted so far, 10 before any has ended (memory.py).
 
 Times are those of the cost model (load/cost.py): the makespan of the tasks on the cores there are, so that on 2 cores
 8 even-ish instances are left alone, however uneven each of them is. Merging back follows the same rules: copies that
@@ -37,15 +39,13 @@ from evenjoin.spec import JoinSpec
 from evenjoin.strategies.adsp import Adsp
 from evenjoin.strategies.auto.draft import Draft
 from evenjoin.strategies.auto.memory import Memory
-from evenjoin.strategies.auto.price import Price
+from evenjoin.strategies.auto.price import Price, learned, with_move
 from evenjoin.strategies.auto.words import Words, told_even, told_of
 from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, for_join, register, require
 from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.hypercube import Hypercube
 
 BUCKETS_PER_UNIT = 16
-HOPE = 10.0
-"""Batches that a saving is hoped to go on, when a shadow is judged."""
 MARGIN = 1.25
 BETTER = 0.03
 """A new plan takes the place of the shadow if a batch would be this part shorter under it."""
@@ -121,10 +121,10 @@ class Auto:
         raw = items_of(report, table)
         known = _told(past, report, raw, table)
         cores = self.cores or known.cores or table.instances
-        model = Model(fit(known.batches), cores)
-        price = Price(min(cores, table.instances), known.factor)
+        model = Model(replace(fit(known.batches), slow=known.pace.slowness(table.instances)), cores)
+        price = learned(min(cores, table.instances), known.moves)
         now, usual = model.time(raw, table), model.time(items, table)
-        known = _counted(known, model, raw, now)
+        known = self._aged(_counted(known, model, raw, now), model, items, usual)
         if known.shadow is None or report.batch % AGAIN == 0:
             known = self._watching(known, drafted(items, table, model.cost, cores, price), model, items, usual, report)
         uneven = model.uneven(items, table)
@@ -144,30 +144,42 @@ class Auto:
             return known
         if known.shadow is not None and after > (1 - BETTER) * model.time(items, known.shadow):
             return known
-        return replace(known, shadow=offer, about=told_of(draft, report))
+        return replace(known, shadow=offer, about=told_of(draft, report), age=max(known.age, 1))
+
+    def _aged(self, known: Memory, model: Model, items: Items, usual: float) -> Memory:
+        """The memory one batch later: what the last change saves, and what the shadow would, has lasted longer, or it
+        is over. A shadow that would save too little is dropped."""
+        if known.former is None or not known.since:
+            known = replace(known, since=0)
+        elif model.time(items, known.former) - usual < self.least * usual:
+            known = replace(known, since=0).lived(known.since)
+        else:
+            known = replace(known, since=known.since + 1)
+        if known.shadow is None:
+            return known
+        over = usual - model.time(items, known.shadow) < self.least * usual
+        return known.without_shadow() if over else replace(known, age=known.age + 1)
 
     def _judged(
         self, known: Memory, items: Items, table: RoutingTable, model: Model, usual: float, price: Price, uneven: float,
         limits: Limits,
     ) -> Weighed:  # fmt: skip
-        """Whether the shadow has earned its price, is still waited for, or is dropped."""
+        """Whether the shadow has earned its price or is still waited for."""
         shadow = known.shadow
         assert shadow is not None
         saving, moves = usual - model.time(items, shadow), moved_tuples(items, table, shadow)
         cost, failed = price.of(moves), known.failures
         weighed = Weighed(None, known.to_json(), uneven, "", model.uneven(items, shadow), round(moves))
         words = Words(known.about, saving, usual, cost)
-        if saving < self.least * usual:
-            forgotten = replace(known, shadow=None, credit=0.0, about="")
-            return Weighed(None, forgotten.to_json(), uneven, told_even(uneven, model.cores))
         if limits.budget is not None and moves > limits.budget:
             return replace(weighed, sentence=words.over_budget(round(moves), limits.budget))
-        earned, needed = known.credit + HOPE * saving / 4**failed, MARGIN * 2**failed * cost
+        earned, needed = known.credit + known.hope * saving / 4**failed, MARGIN * 2**failed * cost
         if earned <= needed or limits.cooling:
             return replace(weighed, sentence=words.waiting(earned / needed, "cooling down" if limits.cooling else ""))
         repaid = known.former is None or known.earned >= known.paid
         made = replace(
-            known, shadow=None, credit=0.0, about="", former=table, earned=0.0, paid=round(cost, 3),
+            known, shadow=None, credit=0.0, about="", age=0, since=known.age, former=table, earned=0.0,
+            paid=round(cost, 3),
             failures=0 if repaid else min(failed + 1, MOST_FAILURES),
         )  # fmt: skip
         return replace(weighed, table=shadow, memory=made.to_json(), sentence=words.doing())
@@ -186,7 +198,7 @@ class Model:
     def uneven(self, items: Items, table: RoutingTable) -> float:
         """How long the tasks take over what they would take if they were even; at least 1."""
         tasks = self.cost.tasks(items, table)
-        even = float(tasks.sum()) / min(self.cores, table.instances)
+        even = self.cost.even(tasks, table, self.cores)
         return round(max(makespan(tasks, self.cores) / even, 1.0), 4) if even > 0 else 1.0
 
 
@@ -200,19 +212,31 @@ def drafted(items: Items, table: RoutingTable, cost: Cost, cores: int, price: Pr
 def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
     """The memory with this batch, and without tables that the present one does not follow or precede."""
     known = Memory.from_json(past.memory) if past.memory is not None else Memory()
-    known = known.after(seen_in(report, raw, table), report.cores)
+    known = _paced(known, report, raw, table)
     if known.shadow is not None and (known.shadow.version, known.shadow.instances) != (
         table.version + 1,
         table.instances,
     ):
-        known = replace(known, shadow=None, credit=0.0, about="")
+        known = replace(known, shadow=None, credit=0.0, about="", age=0)
     if known.former is not None and known.former.instances != table.instances:
-        known = replace(known, former=None, earned=0.0, paid=0.0)
+        known = replace(known, former=None, earned=0.0, paid=0.0, since=0)
     event = past.migration
     if event is None or event.why != "imbalance":
         return known
-    price = Price(min(known.cores or table.instances, table.instances), known.factor)
-    return replace(known, factor=round(price.after(event.tuples, event.pause_ms).factor, 4), paid=event.pause_ms)
+    lanes = min(known.cores or table.instances, table.instances)
+    return replace(known, moves=with_move(known.moves, lanes, event.tuples, event.pause_ms), paid=event.pause_ms)
+
+
+def _paced(known: Memory, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
+    """The memory with what the tasks of this batch did and took. The fit is to times as they would be if no instance
+    were slow: so what is slow is not a coefficient, and does not hide in one."""
+    seen = seen_in(report, raw, table)
+    if len(seen.took_ms) != table.instances:
+        return known.after(seen, report.cores, report.limit)
+    usual = seen.took_ms / known.pace.slowness(table.instances)
+    known = known.after(replace(seen, took_ms=usual), report.cores, report.limit)
+    expected = seen.features @ fit(known.batches).each
+    return replace(known, pace=known.pace.after(expected.tolist(), seen.took_ms.tolist()))
 
 
 def _counted(known: Memory, model: Model, raw: Items, now: float) -> Memory:

@@ -1,40 +1,74 @@
 """What a change of table costs: a pause, and time for every tuple that moves. Learned from the migrations of the run.
 
-    price(tuples) = factor * (PAUSE_MS + MOVE_MS * tuples / lanes)
+    price(tuples) = pause + move * tuples / lanes               lanes: the cores that have work
 
-`factor` is what migrations took so far over what the defaults say, smoothed; 1 before the first.
+Before the first migration both are defaults. After it they are fitted to the last migrations: non-negative least
+squares of relative errors, drawn to the defaults as if one migration had taken what they say (RIDGE), and a migration
+counts NEWER times as much as the one before it. So the two are told apart by what moved:
+
+    300 ms for 50 tuples            a pause of 200 ms; a tuple costs what it did
+    2 s for a million on one core   a tuple costs more; the pause is hardly touched
+
+Guarantee: neither is ever negative, and a migration of hardly anything says nothing about the price of a tuple.
+Not guaranteed: that the next migration takes as long. On Spark the first one of a run took three to five times as long
+as later ones, because workers have to load the code first.
 Pure values. Not here: whether a change is worth it (planner.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-PAUSE_MS = 300.0
-"""A migration of hardly anything: on Spark one job of two short tasks an instance."""
-MOVE_MS = 1e-3
-"""A tuple that is read, sorted and sealed elsewhere."""
-NEWEST = 0.5
-"""The weight of the last migration."""
+import numpy as np
+
+from evenjoin.load.cost import drawn
+
+PAUSE_MS = 100.0
+"""A migration of hardly anything. On Spark (local[2], 8 instances, 400,000 tuples stored) it is one job of a few short
+tasks. Twenty migrations of 0 to 15,000 tuples had a median of 350 ms (85 to 573, but for the first of each of two runs:
+1.1 and 1.9 s) on a machine with two to five times as many busy processes as cores. That is a sixth of what the batches
+between them took there, 2 s. Such a batch takes a third of a second on an idle machine (sim/cost.py), of which a sixth
+is 60 ms. Embedded it is 3 ms (``python -m evenjoin.bench.moves``). The default lies between; a run learns its own."""
+MOVE_MS = 1.5e-3
+"""A tuple that is read, sorted and sealed elsewhere. Embedded, one core, the same busy machine: 10,000 of a key 43 ms,
+31,000 of a bucket 106 ms, 495,000 of all buckets 1.27 s, which is 2.5e-3 (``python -m evenjoin.bench.moves --tuples
+1000000 --repeat 2``). On an idle one 20,000 of a key took 29 ms: 1.4e-3."""
+RIDGE = 1.0
+NEWER = 1.4
+"""After four migrations one has a quarter of the say that it had."""
+KEPT = 8
+"""Migrations that are remembered."""
+
+Moves = tuple[tuple[float, float], ...]
+"""Of each of the last migrations, oldest first: tuples moved per lane, and the milliseconds that it took."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of a migration on so many cores (`lanes`: as many as have work)."""
+    """The price of a migration on so many cores (`lanes`: as many as have work). `move_ms` is that of a tuple on one
+    core."""
 
     lanes: int
-    factor: float = 1.0
-
-    @property
-    def move_ms(self) -> float:
-        """Of a tuple, on one core."""
-        return self.factor * MOVE_MS
+    pause_ms: float = PAUSE_MS
+    move_ms: float = MOVE_MS
 
     def of(self, tuples: float) -> float:
         """Milliseconds that a migration of so many tuples takes."""
-        return self.factor * (PAUSE_MS + MOVE_MS * tuples / self.lanes)
+        return self.pause_ms + self.move_ms * tuples / self.lanes
 
-    def after(self, tuples: int, pause_ms: float) -> Price:
-        """The price after a migration that took so long."""
-        seen = pause_ms / (PAUSE_MS + MOVE_MS * tuples / self.lanes)
-        return replace(self, factor=(1 - NEWEST) * self.factor + NEWEST * seen)
+
+def with_move(moves: Moves, lanes: int, tuples: int, pause_ms: float) -> Moves:
+    """The last migrations, with one more."""
+    return (*moves, (round(tuples / lanes, 3), round(pause_ms, 3)))[-KEPT:]
+
+
+def learned(lanes: int, moves: Sequence[tuple[float, float]]) -> Price:
+    """The price after these migrations."""
+    if not moves:
+        return Price(lanes)
+    tuples, took = np.array(moves, np.float64).T
+    base = np.column_stack([np.full(len(moves), PAUSE_MS), MOVE_MS * tuples])
+    weight = NEWER ** (0.5 * np.arange(1 - len(moves), 1)) / base.sum(axis=1)
+    pause, move = drawn(base * weight[:, None], took * weight, RIDGE)
+    return Price(lanes, PAUSE_MS * float(pause), MOVE_MS * float(move))
