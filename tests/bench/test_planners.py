@@ -15,12 +15,12 @@ from evenjoin.strategies import LsStream
 
 
 def test_it_times_greedyfit_and_whole_plans(tmp_path: Path) -> None:
-    """Small: three lines on the screen and in the file, each with as many runs as asked for."""
+    """Small: four lines on the screen and in the file, each with as many runs as asked for."""
     arguments = ["--keys", "2000", "--instances", "8", "--repeat", "3", "--out", str(tmp_path)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     record = json.loads((tmp_path / "planners.json").read_text())
-    assert [timing["planner"] for timing in record["timings"]] == ["greedyfit", "fastjoin", "lsstream"]
+    assert [timing["planner"] for timing in record["timings"]] == ["greedyfit", "fastjoin", "lsstream", "djb"]
     for timing in record["timings"]:
         assert timing["planner"] in result.output
         assert len(timing["ms"]) == 3

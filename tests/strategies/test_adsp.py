@@ -33,7 +33,7 @@ from evenjoin.placement.topology import WHOLE, even_division
 from evenjoin.strategies import Adsp, Square, resolve
 from evenjoin.strategies.adsp.areas import dichotomy, partition
 from evenjoin.strategies.adsp.cells import Scheme, cells, varietal_tasks
-from evenjoin.strategies.adsp.mapping import Area, aligned, fitted, mapped
+from evenjoin.strategies.adsp.mapping import Area, aligned, fitted, fitting, mapped
 from evenjoin.strategies.adsp.migration import migration_plan
 
 
@@ -233,6 +233,26 @@ def test_whatever_is_proposed_is_valid_and_within_capacity(rounds, reach, instan
         assert strategy.load(items, made).max() <= 65 * (1 + 1e-6)
         assert migration_plan(table, made, points).volume == pytest.approx(moved_volume(table, made, points))
         table = made
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(drawn_sides, drawn_sides), min_size=2, max_size=3), some_reach, st.sampled_from([30, 60, 200])
+)
+def test_what_a_fit_moves_is_the_difference_of_the_tables(rounds, reach, capacity):
+    """From grids to areas, to one grid and back, with more tasks and with fewer: what is stored less what
+    stays by lambda is what enters by `diff`."""
+    table = replace(Adsp().initial(3, 2, "shared"), reach=reach)
+    for sides in rounds:
+        points = tuple((np.array([c for c, _ in s]), np.array([float(w) for _, w in s])) for s in sides)
+        tasks = partial(varietal_tasks, capacity=float(capacity))
+        matrix = matrix_of(points, reach, 24)
+        whole = [Area(None, cells(*(float(w.sum()) for _, w in points), capacity))]
+        areas = [Area(area, cells(*matrix.volumes(area), capacity)) for area in partition(matrix, tasks).areas]
+        for some in (areas, whole, areas):
+            fit = fitting(table, some, points)
+            assert fit.moved == pytest.approx(moved_volume(table, fit.table, points), abs=1e-4)
+            table = fit.table
 
 
 @settings(max_examples=30, deadline=None)

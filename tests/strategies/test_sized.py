@@ -10,6 +10,7 @@ import pytest
 
 import evenjoin
 from evenjoin.errors import SpecError
+from evenjoin.load.adsp import Floor
 from evenjoin.load.items import items_of
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import EVERYTHING, At, Reach, check, place
@@ -201,3 +202,52 @@ def test_with_the_full_history_rebalances_grow_with_the_logarithm(name):
     early, late = sum(16 <= batch < 32 for batch in found), sum(batch >= 32 for batch in found)
     assert late <= early + 2, found
     assert len(found) <= 16
+
+
+# ---- the search for a capacity ----
+
+
+def steps(times, floor):
+    """An offer whose tasks are so many times the floor, in whole numbers, and what it was asked."""
+    asked = []
+
+    def offer(capacity, enough):
+        asked.append(capacity)
+        return int(np.ceil(times(capacity) * floor.tasks(capacity))), capacity
+
+    return offer, asked
+
+
+@pytest.mark.parametrize("pairs", [0.0, 1e8], ids=["light codes", "a heavy code"])
+@pytest.mark.parametrize(
+    "times", [lambda _: 1.0, lambda _: 1.06, lambda _: 3.0, lambda c: 1 + 500 / c], ids=["1", "1.06", "3", "falling"]
+)
+@pytest.mark.parametrize("most", [7, 256])
+def test_the_smallest_capacity_is_found_in_a_few_trials(most, times, pairs):
+    """At most 256 tasks: no more than 1 % above the smallest capacity that does, whatever the schemes need."""
+    floor = Floor(np.array([1e5, 2e4]), np.array([0.0, pairs]))
+    offer, asked = steps(times, floor)
+    found = Adsp(task_capacity=10, most=most).made_for(offer, floor)
+    trials = len(asked)
+    fine = found / 1.02 * np.linspace(1, 1.02, 2001)
+    least = next(capacity for capacity in fine if offer(capacity, 0)[0] <= most)
+    assert offer(found, 0)[0] <= most
+    assert least > fine[0]
+    assert found <= 1.0101 * least
+    assert trials <= 12
+
+
+def test_a_capacity_that_is_hopeless_by_the_floor_is_not_tried():
+    """V = 10 for 120,000 tuples takes 12,000 tasks at least, which are too many."""
+    floor = Floor(np.array([1e5, 2e4]), np.zeros(2))
+    offer, asked = steps(lambda _: 1.05, floor)
+    Adsp(task_capacity=10, most=256).made_for(offer, floor)
+    assert min(asked) >= 120_000 / 256 * 0.999
+
+
+def test_too_few_tasks_are_made_for_a_smaller_capacity():
+    """One task would do, and four are wanted: a capacity below V."""
+    floor = Floor(np.array([1000.0]), np.zeros(1))
+    offer, _ = steps(lambda _: 1.0, floor)
+    found = Adsp(task_capacity=100_000, least=4, most=8).made_for(offer, floor)
+    assert 250 <= found <= 252.6

@@ -181,10 +181,12 @@ def floor_of(points: Points, reach: Reach) -> Floor:
     (rows, r), (columns, s) = points
     if reach.low is None and reach.high is None:
         return Floor(np.array([r.sum() + s.sum()]), np.array([4 * r.sum() * s.sum()]))
-    codes, owner = np.unique(np.concatenate([rows, _plus(columns, -_middle(reach))]), return_inverse=True)
-    of_rows = np.bincount(owner[: len(rows)], r, len(codes))
-    of_columns = np.bincount(owner[len(rows) :], s, len(codes))
-    return Floor(of_rows + of_columns, 4 * of_rows * of_columns)
+    partner = _plus(columns, -_middle(reach))
+    real = _plus(partner, _middle(reach)) == columns  # others have none, being too near to an end of int64
+    codes, owner = np.unique(np.concatenate([rows, partner[real]]), return_inverse=True)
+    of_rows = np.bincount(owner[: len(rows)], r, len(codes)).astype(np.float64)
+    of_columns = np.bincount(owner[len(rows) :], s[real], len(codes)).astype(np.float64)
+    return Floor(np.append(of_rows + of_columns, s[~real].sum()), np.append(4 * of_rows * of_columns, 0.0))
 
 
 def matrix_of(points: Points, reach: Reach, lines: int, keep: tuple[int, ...] = ()) -> Matrix:

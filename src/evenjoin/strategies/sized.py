@@ -208,9 +208,9 @@ def _smallest(offer: Offer[T], bound: int, floor: Floor, above: float) -> T:
 
     The number of tasks is nearly the same multiple of the floor at all capacities. So each trial tells where to try
     next: where that multiple of the floor is the bound, and a little further, so that the next trial is likely to have
-    it on the other side. To be sure to end, every third trial halves what is left.
+    it on the other side. A trial leaves at most three quarters of what there was, and every third one half of it.
     """
-    low, high, times = max(floor.capacity(bound), above), inf, USUAL
+    low, high, times, tasks = max(floor.capacity(bound), above), inf, USUAL, bound
     made: T | None = None
     for trial in count():
         guess = floor.capacity(bound / times)

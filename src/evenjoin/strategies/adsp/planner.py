@@ -176,8 +176,8 @@ class _Search:
         return [self._celled(capacity, areas) if areas else grid for areas in schemes]
 
     def _celled(self, capacity: float, areas: tuple[Ranges, ...]) -> list[Area]:
-        sizes = self._fine.all_volumes(areas).T.tolist()
-        return [Area(area, cells(*size, capacity)) for area, size in zip(areas, sizes, strict=True)]
+        rows, columns = self._fine.all_volumes(areas).tolist()
+        return [Area(area, cells(r, c, capacity)) for area, r, c in zip(areas, rows, columns, strict=True)]
 
 
 def _tasks(offer: list[Area]) -> int:

@@ -85,10 +85,11 @@ def _chain(volumes: _Volumes, side: int, tasks: Tasks) -> list[int]:
 
 
 class _Steps:
-    """How far slabs get that begin at a cut, for one cut after the other. Arrays of one cut are small, so calls of numpy
-    would take most of the time. Hence the next cuts are guessed, and all of them asked about at once. A guess is that
-    slabs of one task follow each other, each as full as the fullest so far. A wrong one costs time and nothing else:
-    as many cuts are guessed as the last guesses were good for."""
+    """How far slabs get that begin at a cut, for one cut after the other.
+
+    Arrays of one cut are small, so calls of numpy would take most of the time. Hence the next cuts are guessed, and all
+    of them asked about at once. The guess is that slabs of one task follow each other, each as full as the fullest so
+    far. A wrong one costs time and nothing else: as many cuts are guessed as the last guesses were good for."""
 
     def __init__(self, volumes: _Volumes, side: int, tasks: Tasks) -> None:
         self._volumes, self._side, self._tasks = volumes, side, tasks

@@ -171,6 +171,12 @@ class Draft:
         out[units] = share * self.divisible[side, n] + self.fixed[side, n]
         return out
 
+    def work_on(self, side: int, n: int, unit: int) -> float:
+        """The work of one unit for one piece."""
+        units, share = self.split(side, n)
+        has = units == unit
+        return float(share[has][0] * self.divisible[side, n] + self.fixed[side, n]) if has.any() else 0.0
+
     def put(self, side: int, n: int, share: F64) -> None:
         """Place a key's tuples of a side as `share` [instances] says."""
         units = np.flatnonzero(share > 0)
@@ -236,9 +242,7 @@ class Draft:
     def split_pieces(self, row: int, most: int) -> list[tuple[int, int]]:
         """The split pieces of keys with the most divisible work, as (side, n), largest first."""
         found = [
-            (-float(self.divisible[side, n]), side, n)
-            for side in self.sides[row]
-            for n in self._divided(side).tolist()
+            (-float(self.divisible[side, n]), side, n) for side in self.sides[row] for n in self._divided(side).tolist()
         ]
         return [(side, n) for _, side, n in sorted(found)[:most]]
 
@@ -373,7 +377,7 @@ class Draft:
     def _shift(self, side: int, items: I64, before: int, after: int) -> None:
         """Pieces of a side that are all at one place come to another."""
         load = self.load[side if len(self.sides) > 1 else 0]
-        divisible, fixed = self.divisible[side, items].sum(), self.fixed[side, items].sum()
+        divisible, fixed = np.add.reduce(self.divisible[side, items]), np.add.reduce(self.fixed[side, items])
         for place, sign in ((before, -1), (after, 1)):
             if place >= 0:
                 load[place] += sign * (divisible + fixed)

@@ -130,10 +130,8 @@ def whole_moves(
         light, to = heap[0]
         if left <= upper if stop == "donor in bounds" else light >= lower:
             break
-        rank = bisect_left(falling, -min(upper - light, left - lower), rank)
-        while rank < len(falling) and (size := some.taken(rank)) <= 0:
-            rank += 1  # it has gone along with its bucket, and nothing has changed for the next
-        if rank < len(falling):
+        rank, size = some.taken(bisect_left(falling, -min(upper - light, left - lower), rank))
+        if size > 0:
             moves.append(Move("key" if some.key[rank] else "bucket", some.index[rank], donor, to))
             heapreplace(heap, (light + size, to))
             left -= size
@@ -145,8 +143,8 @@ def whole_moves(
 
 
 class Goods:
-    """What may leave a unit whole: its keys, and its buckets with all that has no record. Largest first; lists [k], since
-    they are looked at one by one.
+    """What may leave a unit whole: its keys, and its buckets with all that has no record. Largest first. Lists [k] and
+    not arrays, since they are looked at one by one.
 
     index, key    the number of the item (a key) or of the bucket
     size          the work that would leave with it
@@ -162,16 +160,20 @@ class Goods:
         self._less: dict[int, float] = {}
         self._gone: set[int] = set()
 
-    def taken(self, k: int) -> float:
-        """Take one away: its size, without what has left before; 0 if it has gone already."""
-        size, bucket = self.size[k], self.along[k]
-        if not self.key[k]:
-            self._gone.add(self.index[k])
-            return size - self._less.get(self.index[k], 0.0)
-        if bucket in self._gone:
-            return 0.0
-        self._less[bucket] = self._less.get(bucket, 0.0) + size
-        return size
+    def taken(self, first: int) -> tuple[int, float]:
+        """Take away number `first`, or the next one of which something is left: its number, and its size without what
+        has left before. Beyond the last number the size is 0: there is none."""
+        gone, along = self._gone, self.along
+        for k in range(first, len(along)):
+            if not self.key[k]:
+                gone.add(self.index[k])
+                size = self.size[k] - self._less.get(self.index[k], 0.0)
+                if size > 0:
+                    return k, size
+            elif along[k] not in gone:
+                self._less[along[k]] = self._less.get(along[k], 0.0) + self.size[k]
+                return k, self.size[k]
+        return len(along), 0.0
 
 
 def goods(draft: Draft, row: int, unit: int) -> Goods:
@@ -204,7 +206,7 @@ def split_largest(draft: Draft, row: int, donor: int, spread: Spread) -> bool:
     splits must bring the donor within its bound, or relieve it of a mean load. False if no split does."""
     enough = min(draft.load[row, donor] - draft.upper(row), draft.mean(row)) / SPLITS
     for side, n in draft.pieces_on(row, donor, SPLITS):
-        if draft.work(side, n)[donor] <= enough:
+        if draft.work_on(side, n, donor) <= enough:
             continue  # all of it is too little
         share, after = _filled(draft, row, side, n, spread)
         peak = after[share > 0].max(initial=0.0)

@@ -76,6 +76,9 @@ class Together(Draft):
         out: F64 = each + found
         return out
 
+    def work_on(self, side: int, n: int, unit: int) -> float:
+        return float(self.work(side, n)[unit])
+
     def put(self, side: int, n: int, share: F64) -> None:
         """Divide a key by this side over the units with a share, evenly, and copy its tuples of the other sides."""
         self.load[0] -= self.work(side, n)
