@@ -382,8 +382,8 @@ def test_pause_and_tuples_are_told_apart_by_migrations_of_both_kinds():
     """Four of few tuples and four of many: a dear pause and a cheap tuple are both found, but for the part that the
     defaults keep."""
     true = Price(4, 4 * PAUSE_MS, MOVE_MS / 3)
-    moves = ()
-    for tuples in (100, 2_000_000, 500, 3_000_000) * 2:
+    moves, many = (), round(4 * 10 * PAUSE_MS / MOVE_MS)
+    for tuples in (100, many, 500, 2 * many) * 2:
         moves = with_move(moves, 4, tuples, true.of(tuples))
     found = learned(4, moves)
     assert 2.5 * PAUSE_MS < found.pause_ms <= 4 * PAUSE_MS

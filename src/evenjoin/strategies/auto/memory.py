@@ -13,10 +13,11 @@
     ran         how many tasks ran at once, of the last batches that told something about the number of cores
     pace        how fast each instance is, and whether that is steady (slowness.py)
 
-**Cores.** That k tasks ran at once proves k cores; that no more did proves nothing, unless tasks waited (load/report.py).
-So a batch is remembered if it shows at least as many cores as are known, or if its tasks waited. The most of the last
-CORES_OF such batches are the cores there are. A cluster that grows is seen at once, one that shrinks after CORES_OF
-batches with work to wait for; and batches that are so small that their tasks do not overlap change nothing.
+**Cores.** That k tasks ran at once proves k cores. That no more did proves nothing, unless tasks waited
+(load/report.py): on Spark with two cores, tasks of 10 ms ran one at a time. So a batch is remembered if it shows at
+least as many cores as are known, or if its tasks waited. The most of the last CORES_OF such batches are the cores there
+are. A cluster that grows is seen at once, one that shrinks after CORES_OF batches with work to wait for; and batches
+that are so small that their tasks do not overlap change nothing.
 
 Invariant: `Memory.from_json(json.loads(json.dumps(memory.to_json()))) == memory` (rows are rounded when they are made).
 Bounded: WINDOW batches of at most TASKS tasks each, two tables, and two numbers an instance.

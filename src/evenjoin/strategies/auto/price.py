@@ -26,14 +26,12 @@ from evenjoin.load.cost import drawn
 
 PAUSE_MS = 100.0
 """A migration of hardly anything. On Spark (local[2], 8 instances, 400,000 tuples stored) it is one job of a few short
-tasks. Twenty migrations of 0 to 15,000 tuples had a median of 350 ms (85 to 573, but for the first of each of two runs:
-1.1 and 1.9 s) on a machine with two to five times as many busy processes as cores. That is a sixth of what the batches
-between them took there, 2 s. Such a batch takes a third of a second on an idle machine (sim/cost.py), of which a sixth
-is 60 ms. Embedded it is 3 ms (``python -m evenjoin.bench.moves``). The default lies between; a run learns its own."""
-MOVE_MS = 1.5e-3
-"""A tuple that is read, sorted and sealed elsewhere. Embedded, one core, the same busy machine: 10,000 of a key 43 ms,
-31,000 of a bucket 106 ms, 495,000 of all buckets 1.27 s, which is 2.5e-3 (``python -m evenjoin.bench.moves --tuples
-1000000 --repeat 2``). On an idle one 20,000 of a key took 29 ms: 1.4e-3."""
+tasks: nine migrations of 0 to 15,000 tuples took 70 to 171 ms, the median 95, and the first of the run 394. With two to
+five times as many busy processes as cores the median was 350 ms. Embedded it is 4 ms (``python -m evenjoin.bench.moves
+--tuples 1000000``): there the first migration is priced too high, and teaches it."""
+MOVE_MS = 7e-4
+"""A tuple that is read, sorted and sealed elsewhere. Embedded, on one core: 10,000 of a key 13 ms, 31,000 of a bucket
+28 ms, 495,000 of all buckets 330 ms (the same command); three to four times as much on the busy machine."""
 RIDGE = 1.0
 NEWER = 1.4
 """After four migrations one has a quarter of the say that it had."""
