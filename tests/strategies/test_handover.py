@@ -161,6 +161,20 @@ def test_a_hot_key_does_not_leave_new_instances_idle():
     assert work[4] == pytest.approx(work[:3].mean(), rel=0.25)
 
 
+def test_an_instance_does_not_give_its_only_bucket():
+    """Instance 0 is the fullest and has one bucket, which would be no more than a new instance may take. It keeps it:
+    the new one takes from others, and nobody is idle."""
+    hosts = [0] + [1 + b // 13 for b in range(39)]
+    regions = tuple(Region(Buckets((b,)), Biclique(((host,), (host,)))) for b, host in enumerate(hosts))
+    table = check(replace(hash_table("t", 40, 4, 2, "shared"), regions=regions))
+    counts = np.tile(np.array([1800.0] + [100.0] * 39), (2, 1))
+    items = replace(known(table), stored=counts, arrived=counts / 10, results=counts / 20)
+    made = check(resized(table, 5, items))
+    homes = home_of_buckets(made)
+    assert homes[0].units == ((0,), (0,))
+    assert {biclique.units[0][0] for biclique in homes.values()} == set(range(5))
+
+
 def of_law(table, law):
     """Items of a table: buckets that are all alike; or with 1 to 3 times as much; or such and 16 hot keys, that have as
     much as all of them together."""
