@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evenjoin.load.chance import deviations, furthest
-from evenjoin.load.items import Items
-from evenjoin.load.known import ENOUGH, known
-from evenjoin.load.rates import rates_after, smoothed
-from evenjoin.load.report import LoadReport
+from evenjoin.load.items import Items, deviations, furthest
+from evenjoin.load.rates import ENOUGH, known, rates_after, smoothed
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique
 
@@ -82,11 +79,10 @@ def test_rates_and_what_is_stored(stored, expected):
 
 def test_few_tuples_are_further_off_than_many():
     """Four times as many tuples are off by half as much; and one key by as much as its tuples say."""
-    report = LoadReport(3, (), (), (), ())
-    few, many = (deviations(items((), (n, n)), report, TABLE) for n in (100, 400))
+    few, many = (deviations(items((), (n, n)), TABLE) for n in (100, 400))
     assert few == pytest.approx([0.1, 0.1])
     assert many == pytest.approx([0.05, 0.05])
-    assert deviations(items((), (0, 100)), report, TABLE)[0] == 0
+    assert deviations(items((), (0, 100)), TABLE)[0] == 0
 
 
 def test_the_furthest_of_many_is_further():

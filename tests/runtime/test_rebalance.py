@@ -168,9 +168,9 @@ def test_tasks_saved_are_worth_so_many_tuples():
     spread = replace(one_less, version=1, reach=Reach(0, 0))
     what = change(items, table, spread)
     assert what.moves > 2 * 40
-    assert _refused(strategy, report, items, table, spread, Guards(min_gain=0), what).startswith("not worth it")
+    assert _refused(strategy, items, table, spread, Guards(min_gain=0), what).startswith("not worth it")
     crowded = replace(items, held=(table.name, items.held[1] * 3))
-    assert "worth" not in (_refused(strategy, report, crowded, table, spread, Guards(min_gain=0), what) or "")
+    assert "worth" not in (_refused(strategy, crowded, table, spread, Guards(min_gain=0), what) or "")
 
 
 def test_a_matrix_of_cells_is_judged_by_its_planner():

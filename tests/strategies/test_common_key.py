@@ -20,7 +20,7 @@ from strategies.many_sides import answer, equal_keys, ids, schemas, skewed
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
 PLANNERS = ["fastjoin(theta=1.3)", "fastjoin(theta=1.3, selector=safit)", "djb", "lsstream(alpha=0.3)", "readj"]
-EAGER = evenjoin.Guards(cooldown=0, min_work=0)
+EAGER = evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)
 
 
 def on_first(count, instances=4, keys=200):

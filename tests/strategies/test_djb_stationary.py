@@ -64,7 +64,7 @@ def rebalances(instances, layout, exponent, seed):
         plan = djb.plan(report, items, table)
         if not isinstance(plan, RoutingTable):
             continue
-        if not _refused(djb, report, items, table, plan, Guards(), change(items, table, plan)):
+        if not _refused(djb, items, table, plan, Guards(), change(items, table, plan)):
             changed.append(batch)
             table = plan
     return changed, theta

@@ -23,6 +23,14 @@ a window is shorter than a batch, nearly all is found in the store of the side t
 soon as tuples expire, lean(s) is measured over all items, and smoothed: what was found in the store of side s, over
 what it would be at lean 1.
 
+Of a thin stream every key that comes is among the heaviest of its instance. Which ones are named is then chance, and so
+is what a batch has of them: a key with a tuple in every tenth batch is named when it comes, with ten times its rate.
+Planners would take this for skew, and would have to plan anew in each batch. So a named key is an item of its own only
+if ENOUGH of its tuples have arrived or are stored, or if the table has a region for it (`known`). What the others have
+is counted with the remainder of their bucket, where chance evens out.
+
+    bucket 0: key 42: 700, key 7: 3, remainder 50    ->    key 42: 700, remainder 53
+
 Smoothing must not hide a change of the stream: plans would be made for a mixture of the law before and the law after,
 and need to be made again in each of the next batches. So a count that cannot be chance is believed at once. That is one
 which is JUMP standard deviations away from what its rate let expect, and at least LEAP times as large or as small. What
@@ -34,6 +42,7 @@ rate of its bucket changes by as much.
 
 A key that is named for the first time, or again, begins with the rate that its stored tuples tell: their part of all
 that is stored, of the rate of all arrivals. What one batch had of it would be too much, for that is why it was named.
+Only if that cannot be chance, it is the rate.
 
 Planners see a longer memory still, where there is one. If what is stored is of more batches than smoothing weighs, and
 does not contradict the rate of an item by more than AGREE deviations, then the rate by what is stored takes its place.
@@ -58,7 +67,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
-from evenjoin.placement.place import bucket_of
+from evenjoin.placement.place import bucket_of, routed
+from evenjoin.placement.table import RoutingTable
 
 if TYPE_CHECKING:
     from evenjoin.load.items import F64, Items
@@ -73,6 +83,8 @@ LEAP = 1.5
 is certain."""
 AGREE = 3.0
 """Up to so many standard deviations between a smoothed rate and what is stored of an item are chance."""
+ENOUGH = 16
+"""So many tuples of a key, of all sides, are known but for a quarter: a count of n is off by sqrt(n)."""
 DIGITS = 3
 
 
@@ -109,6 +121,30 @@ class Rates:
         cuts = tuple(data["cuts"]) if data.get("cuts") is not None else None
         lean = tuple(data["lean"])
         return cls(data["batches"], buckets, found, codes, keys, of_keys, lean, cuts, rest, asked)
+
+
+def known(items: Items, table: RoutingTable) -> Items:
+    """The items with the keys of which too little is known counted with the remainders of their buckets. The same
+    items, if there are none."""
+    tuples = np.maximum(items.stored, items.arrived).sum(axis=0)
+    light = np.flatnonzero(items.is_key & (tuples < ENOUGH))
+    light = light[routed(table, items.code[light]) < 0]
+    if not len(light):
+        return items
+    rest = np.flatnonzero(~items.is_key)
+    remainder = np.empty(len(rest), np.int64)
+    remainder[items.bucket[rest]] = rest
+    to, kept = remainder[items.bucket[light]], np.ones(len(items), bool)
+    kept[light] = False
+    counts = {}
+    for name in ("stored", "arrived", "results"):
+        was = getattr(items, name)
+        more = np.stack([np.bincount(to, row, len(items)) for row in was[:, light]])
+        counts[name] = (was + more)[:, kept]
+    askers = None if items.askers is None else items.askers[:, kept]
+    return replace(
+        items, code=items.code[kept], is_key=items.is_key[kept], bucket=items.bucket[kept], askers=askers, **counts
+    )
 
 
 def rates_after(last: Rates | None, items: Items, expired: int = 0) -> Rates:
@@ -156,7 +192,9 @@ def _rates_after(last: Rates | None, items: Items, expired: int) -> Rates:
     last_keys[:, known] = np.array(last.of_keys)[:, row[known]]
     old_keys, old_buckets = _believed(last, items, buckets, keys, order, last_keys)
     lean = _lean(last.lean, items, found, weight) if expired else last.lean
-    keys = old_keys + weight * (keys - old_keys)
+    fresh = old_keys != last_keys
+    fresh[:, known] = False
+    keys = np.where(fresh, keys, old_keys + weight * (keys - old_keys))
     of_keys[known] += (1 - weight) * (np.array(last.found_of_keys)[row[known]] - of_keys[known])
     for now, before in ((buckets, old_buckets), (in_rest, np.array(last.found_in_buckets))):
         now[...] = before + weight * (now - before)
@@ -226,6 +264,7 @@ def smoothed(items: Items, rates: Rates | None) -> Items:
     arrived = _remembered(arrived, items.stored, rates.batches)
     lean = np.array(rates.lean or (1.0,) * len(arrived))[:, None]
     asking = arrived.sum(axis=0) - arrived
+    items = replace(items, noise=noise_left(rates.batches), lasting=not rates.lean)
     if items.askers is None:
         return replace(items, arrived=arrived, results=lean * found * asking * items.stored)
     asking = items.askers.copy()

@@ -10,7 +10,7 @@ The guards are the same for all planners. They judge only the units whose load a
   `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch (by
   default 0.5 % of those of the batch), or, if the strategy has a method `relieved`, of as much of what it balances
   (D-JB may balance stored tuples).
-* chance: that load must sink by more than chance may have made it heavy (load/chance.py). Counts of few tuples are
+* chance: that load must sink by more than chance may have made it heavy (load/items.py). Counts of few tuples are
   uneven though the stream is not, and a plan for them would have to be made again after the next batch. A key with a
   large part of all tuples is far beyond that, however few they are. A strategy that balances what is counted exactly
   (D-JB with stored tuples) says so by a property `exact`, and is not asked this; nor is anybody if `min_gain` is 0.
@@ -40,8 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.events import Verdict
-from evenjoin.load.chance import deviations, furthest
-from evenjoin.load.items import F64, Change, Items, change, planning_items
+from evenjoin.load.items import F64, Change, Items, change, deviations, furthest, planning_items
 from evenjoin.load.refined import comparable
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
@@ -109,7 +108,7 @@ def decide(
         what = change(seen, old, new)
         foreseen = round(strategy.imbalance(seen, new), 4) if seen.fit(new) else None
         verdict = replace(verdict, forecast=foreseen, moves=what.moves)
-        refused = _refused(strategy, report, seen, old, new, guards, what)
+        refused = _refused(strategy, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
     unforeseen = strategy.tracked and verdict.forecast is None
@@ -133,9 +132,8 @@ def _weighed(
 
 
 def _refused(
-    strategy: Strategy, report: LoadReport, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards,
-    what: Change,
-) -> str | None:  # fmt: skip
+    strategy: Strategy, items: Items, old: RoutingTable, new: RoutingTable, guards: Guards, what: Change
+) -> str | None:
     """Why the guards refuse the new table, as a sentence; None if they let it pass."""
     if guards.budget is not None and what.moves is not None and what.moves > guards.budget:
         return f"over budget: {what.moves:,} tuples would move, {guards.budget:,} may"
@@ -150,7 +148,7 @@ def _refused(
     if not ((gains > 0) & (gains >= guards.min_gain * peaks)).any():
         return f"gain too small: the heaviest unit's load would go from {peaks.max():,.0f} to {lower.max():,.0f}"
     if guards.min_gain > 0 and not getattr(strategy, "exact", False):
-        chance = _by_chance(report, items, old, before, touched) * peaks
+        chance = _by_chance(items, old, before, touched) * peaks
         if not (gains > chance).any():
             gain, least = gains[gains.argmax()], chance[gains.argmax()]
             return (
@@ -163,10 +161,10 @@ def _refused(
     return None
 
 
-def _by_chance(report: LoadReport, items: Items, table: RoutingTable, load: F64, touched: Bools) -> F64:
+def _by_chance(items: Items, table: RoutingTable, load: F64, touched: Bools) -> F64:
     """[rows] By what part of itself the heaviest touched load of each row may be off though the stream is even: CHANCE
     times what the furthest of its units is off, were all as uncertain as that one."""
-    off, units = deviations(items, report, table), (~np.isnan(load)).sum(axis=1)
+    off, units = deviations(items, table), (~np.isnan(load)).sum(axis=1)
     heaviest = np.where(touched, load, -1.0).argmax(axis=1)
     out: F64 = CHANCE * np.array([furthest(int(many)) for many in units]) * off[heaviest]
     return out

@@ -271,10 +271,9 @@ class Draft:
         out[unit] = 1.0
         return out
 
-    def noise(self, row: int, variance: F64) -> F64:
-        """[instances] The standard deviation of each unit's load by chance. `variance` [n] is that of each item's load,
-        as a part of its square (load/chance.py)."""
-        out = np.zeros(self.load.shape[1])
+    def noise(self, row: int) -> F64:
+        """[instances] The standard deviation of each unit's load by chance (load/items.py)."""
+        out, variance = np.zeros(self.load.shape[1]), self.items.variance
         whole = self.whole_on(row)
         some = whole >= 0
         out += np.bincount(whole[some], (self.of_row(row) ** 2 * variance)[some], len(out))

@@ -30,9 +30,8 @@ from typing import get_args
 
 import numpy as np
 
-from evenjoin.load.chance import furthest, variances
 from evenjoin.load.djb import Measure, factors, imbalance, side_gap, workloads
-from evenjoin.load.items import F64, Items, later
+from evenjoin.load.items import F64, Items, furthest, later
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.spec import JoinSpec
@@ -148,7 +147,7 @@ class DJB:
     def _plan(self, report: LoadReport, items: Items, table: RoutingTable) -> Draft | Stay:
         before, goal = self.load(items, table), self.bounds.goal
         draft, now = draft_of(items, table, goal, self.measure), imbalance(before, goal)
-        if self.measure == "work" and not significant(draft, goal, self.theta_max, variances(items, report)):
+        if self.measure == "work" and not significant(draft, goal, self.theta_max):
             return Stay(f"theta {now:.3f} is no more than batches differ by chance")
         offers = [offer for offer in candidates(draft) if _better(before, offer.workloads, goal)]
         uneven = [imbalance(offer.workloads, goal) for offer in offers]
@@ -170,15 +169,14 @@ class DJB:
         return least if least <= (1 - WORTH) * now and now > self.theta_max else None
 
 
-def significant(draft: Draft, goal: float, most: float, variance: F64) -> bool:
+def significant(draft: Draft, goal: float, most: float) -> bool:
     """Whether a unit is further from the goal than chance would put the furthest of all units, and from theta_max
-    (`most`) than chance would put this one; or the sides are too far apart. `variance` [n] is that of the items
-    (load/chance.py)."""
+    (`most`) than chance would put this one; or the sides are too far apart."""
     if side_gap(draft.workloads, goal):
         return True
     for row in range(len(draft.sides)):
         units, mean = draft.units(row), draft.mean(row)
-        off, one = np.abs(draft.load[row, units] - mean), draft.noise(row, variance)[units]
+        off, one = np.abs(draft.load[row, units] - mean), draft.noise(row)[units]
         if ((off - goal * mean > furthest(len(units)) * one) & (off - most * mean > one)).any():
             return True
     return False
