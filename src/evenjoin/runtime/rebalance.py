@@ -61,8 +61,8 @@ LEAST_WORK = 100.0
 """Fewer tuples and results are not worth a rebalance, however small batches are: a task takes longer to start."""
 CHANCE = 1.5
 """So many times what chance makes of the furthest unit is no reason for a rebalance. With 1, streams of 60 rows a unit
-and side had up to three rebalances in 40 stationary batches; of streams with thousands of rows a unit `min_gain` asks
-for more than this does."""
+and side had up to three rebalances in 40 stationary batches. Where a unit has thousands of rows of light keys,
+`min_gain` asks for more than this does."""
 
 ANEW = "rebalance: buckets are cut anew, and how even they will be is not foreseen"
 """The sentence for a table whose buckets are no parts of those that the load was counted by."""
