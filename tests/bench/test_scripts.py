@@ -25,7 +25,7 @@ def hottest(script, batch, number=0):
 
 
 def test_the_hot_key_has_its_share_of_side_0_and_no_other():
-    assert hottest("hot", 3)[1] == pytest.approx(HEAT, abs=0.01)
+    assert hottest("hot", 3)[1] == pytest.approx(HEAT, abs=0.02)
     assert hottest("hot", 3, number=1)[1] < 0.01
     assert hottest("hot", 3)[0] == hottest("hot", 9)[0]
 
@@ -37,7 +37,9 @@ def test_the_pairs_of_a_key_that_is_hot_on_both_sides_are_about_two_in_three():
 
 
 def test_rows_without_a_key_and_keys_that_grow():
-    assert ScriptedStreams("nulls").batch(0, 4)["k"].null_count / 60_000 == pytest.approx(HEAT, abs=0.01)
+    assert ScriptedStreams("nulls").batch(0, 4)["k"].null_count / ScriptedStreams(
+        "nulls"
+    ).rows_per_batch == pytest.approx(HEAT, abs=0.02)
     ends = [pc.min_max(ScriptedStreams("monotone").batch(0, batch)["k"]).as_py() for batch in (0, 1, 8)]
     assert [(end["min"], end["max"]) for end in ends] == [(0, 199), (50, 249), (400, 599)]
 

@@ -7,6 +7,7 @@ from statistics import mean, median
 import pytest
 
 from evenjoin.errors import SpecError
+from evenjoin.load.items import planning_items
 from evenjoin.sim import Scenario, Scripted, Simulation, simulate
 from evenjoin.sim.cluster import Cluster
 from evenjoin.sim.scripted import SCRIPTS
@@ -117,3 +118,15 @@ def test_a_slow_node_gets_less_work():
     assert not any(line.changes for line in calm)
     assert 1 <= sum(line.changes for line in auto) <= 2
     assert settled(auto) < 0.9 * settled(hashed)
+
+
+@pytest.mark.parametrize("window", [1, 3, None])
+def test_smoothing_invents_no_arrivals(window):
+    """Other keys are named in each batch, and what is stored besides the batch is little or much: the arrivals that
+    planners see are as many as have come."""
+    source = Scripted("uniform", keys=4_000, rows=(100_000, 100_000), window=window, batches=8)
+    simulation = Simulation(Scenario(source, "auto", 8))
+    for _ in range(8):
+        simulation.step()
+    seen = planning_items(simulation.report, simulation.met).arrived.sum()
+    assert seen == pytest.approx(200_000, rel=0.01)

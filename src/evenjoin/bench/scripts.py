@@ -37,7 +37,7 @@ from evenjoin.errors import SpecError
 
 HEAT = 0.75
 """The share of the hot key in streams of rows."""
-KEYS, ROWS, BATCHES = 200, 60_000, 24
+KEYS, ROWS, BATCHES = 200, 24_000, 24
 SPAN_US = 10_000_000
 WINDOW_S = 15
 NEAR = 50

@@ -42,7 +42,7 @@ rate of its bucket changes by as much.
 
 A key that is named for the first time, or again, begins with the rate that its stored tuples tell: their part of all
 that is stored, of the rate of all arrivals. What one batch had of it would be too much, for that is why it was named.
-Only if that cannot be chance, it is the rate.
+It is the rate only if it cannot be chance, or if less than a batch is stored besides this one.
 
 Planners see a longer memory still, where there is one. If what is stored is of more batches than smoothing weighs, and
 does not contradict the rate of an item by more than AGREE deviations, then the rate by what is stored takes its place.
@@ -218,10 +218,11 @@ def _refined(rates: Rates, times: int) -> Rates:
 
 def _by_store(last: Rates, items: Items) -> F64:
     """[sides, n] The rates that items had by what is stored of them: their part of all stored tuples, of the last rates
-    of all arrivals."""
+    of all arrivals. Where less than a batch is stored besides this one, that tells nothing: then this batch's counts."""
     before = items.stored - np.minimum(items.arrived, items.stored)
     total = np.array(last.in_buckets, np.float64).sum(axis=1, keepdims=True)
-    out: F64 = total * before / np.maximum(before.sum(axis=1, keepdims=True), 1.0)
+    stored = before.sum(axis=1, keepdims=True)
+    out: F64 = np.where(stored >= total, total * before / np.maximum(stored, 1.0), items.arrived)
     return out
 
 

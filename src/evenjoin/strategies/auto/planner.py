@@ -229,14 +229,20 @@ def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Me
 
 def _paced(known: Memory, report: LoadReport, raw: Items, table: RoutingTable) -> Memory:
     """The memory with what the tasks of this batch did and took. The fit is to times as they would be if no instance
-    were slow: so what is slow is not a coefficient, and does not hide in one."""
+    were slow: so what is slow is not a coefficient, and does not hide in one. When other instances are believed to be
+    slow than before, earlier batches are forgotten: their times are those of other speeds, and a fit to a mixture was
+    off by a tenth for as long as they were remembered."""
     seen = seen_in(report, raw, table)
     if len(seen.took_ms) != table.instances:
         return known.after(seen, report.cores, report.limit)
-    usual = seen.took_ms / known.pace.slowness(table.instances)
-    known = known.after(replace(seen, took_ms=usual), report.cores, report.limit)
+    slow = known.pace.slowness(table.instances)
+    known = known.after(replace(seen, took_ms=seen.took_ms / slow), report.cores, report.limit)
     expected = seen.features @ fit(known.batches).each
-    return replace(known, pace=known.pace.after(expected.tolist(), seen.took_ms.tolist()))
+    known = replace(known, pace=known.pace.after(expected.tolist(), seen.took_ms.tolist()))
+    believed = known.pace.slowness(table.instances)
+    if ((believed != 1) == (slow != 1)).all():
+        return known
+    return replace(known, seen=()).after(replace(seen, took_ms=seen.took_ms / believed), 0, False)
 
 
 def _counted(known: Memory, model: Model, raw: Items, now: float) -> Memory:
