@@ -218,7 +218,8 @@ def _refined(rates: Rates, times: int) -> Rates:
 
 def _by_store(last: Rates, items: Items) -> F64:
     """[sides, n] The rates that items had by what is stored of them: their part of all stored tuples, of the last rates
-    of all arrivals. Where less than a batch is stored besides this one, that tells nothing: then this batch's counts."""
+    of all arrivals. Where less than a batch is stored besides this one, that tells nothing: there they are this batch's
+    counts."""
     before = items.stored - np.minimum(items.arrived, items.stored)
     total = np.array(last.in_buckets, np.float64).sum(axis=1, keepdims=True)
     stored = before.sum(axis=1, keepdims=True)
