@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -52,6 +53,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope="session")
 def _session(tmp_path_factory):
+    from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     import evenjoin
@@ -72,7 +74,8 @@ def _session(tmp_path_factory):
     session = evenjoin.tune(builder).getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
     yield session
-    session.stop()
+    with suppress(Py4JError, OSError):  # its JVM may have ended in the minutes since the last test on Spark
+        session.stop()
 
 
 @pytest.fixture
