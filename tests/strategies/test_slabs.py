@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenjoin.bench.area_plans import least_tasks
 from evenjoin.load.adsp import matrix_of, square_tasks
 from evenjoin.load.items import Items
 from evenjoin.load.report import LoadReport
@@ -101,18 +102,6 @@ def test_theorem_4_as_plans_are_made(one, two, reach, naive):
     least = partition(matrix_of(points, reach, 20), tasks, follow=None, rule="exhaust").tasks
     a, b = (int(np.ceil(len(side) / 4)) for side in (one, two))
     assert found / least <= a * b / (a * b - a - b + 3) + 1e-9
-
-
-def least_tasks(codes, reach, capacity):
-    """The 1-DSP minimum: tasks along the diagonal, each filled up to V with rows and what they reach, by all tuples."""
-    rows, columns = (np.sort(side) for side in codes)
-    ends = np.arange(max(rows[-1], columns[-1]) + 2)
-    below, reached = np.searchsorted(rows, ends), np.searchsorted(columns, ends + reach.high - 1, "right")
-    at, tasks = 0, 0
-    while at < ends[-1]:
-        volume = below - below[at] + reached - np.searchsorted(columns, at + reach.low)
-        at, tasks = max(int(np.searchsorted(volume, capacity, "right")) - 1, at + 1), tasks + 1
-    return tasks
 
 
 def uniform(seed, rows, grain):
