@@ -10,7 +10,9 @@ differ. Nothing that is sent holds a clock, a task's number or randomness. So a 
 before, and the books of both runs agree (load/receipt.py).
 
 A row that can match nothing is counted as unmatchable and dropped: its side's filter fails, its key is NULL under `=`,
-or it has no time in a join with time bounds. A late row is dropped, kept or set aside, as the join's `late` says. A row
+or it has no time and its side has a time bound or a window. A late row is dropped, kept or set aside, as the join's
+`late` says. A row without a time on a side that nothing bounds in time is never late and never too far ahead. It does
+not move the watermark, and it stays in the state for ever, as all tuples of such a side do (Spark does the same). A row
 too far ahead of the others (ahead.py) is dropped or set aside. The watermark sees neither unmatchable rows nor those
 ahead: a row that the condition filters out must not make others late. Each row counts once, in however many windows.
 Not here: what an instance does with its piece (instance/batch.py), and how pieces travel (the runtimes).
@@ -189,6 +191,8 @@ class Dispatcher:
         if self._watermark is None or lateness is None or windowed.times is None or self._spec.late == "keep":
             return windowed, sources, nothing
         late = windowed.times <= self._watermark - lateness
+        if windowed.timed is not None:
+            late &= windowed.timed
         if not late.any():
             return windowed, sources, nothing
         in_time = nothing

@@ -20,7 +20,8 @@ bounded by 0 .. 0, and horizons are the size of the window.
 
 Invariant: a combination of one tuple a side is a result <=> all pass their filters, every two with an edge satisfy it,
 and the residual is TRUE. A tuple with a NULL key in any of its indexes (but under <=>) matches nothing, and neither
-does one with a NULL order where an edge of its side is bounded in time.
+does one with a NULL order where an edge of its side is bounded in time. A side with a horizon has such an edge, so a
+tuple without a time is only ever stored where nothing expires; it is never late either, as in Spark.
 Not here: the watermark itself, and everything that runs.
 """
 
