@@ -192,3 +192,26 @@ def test_a_strategy_that_will_separate_keys_is_refused_although_it_starts_on_one
         evenjoin.local(
             SIDES, "l.k < r.k", strategy=strategy, instances="auto", scaling=evenjoin.Scaling(task_capacity=20)
         )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
+@pytest.mark.parametrize("on", ["l.k < r.k", "l.k <> r.k", "l.k + r.t > 5", "true", "abs(l.k - r.k) <= 2"])
+@pytest.mark.parametrize("strategy", evenjoin.strategies.strategies())
+def test_with_instances_auto_a_join_runs_as_it_grows_or_is_refused_with_one_that_does(strategy, on):
+    """Without an equality a strategy either joins on every number of instances, or is refused at definition; what the
+    refusal names instead is not refused."""
+    options = {"instances": "auto", "scaling": evenjoin.Scaling(task_capacity=9, max_instances=6),
+               "guards": evenjoin.Guards(cooldown=0, min_gain=0, min_work=0)}  # fmt: skip
+    every = {alias: pa.table({"k": [1, 2, 3, 4, 5], "t": [1, 1, 2, 3, 5]}, SCHEMA) for alias in SIDES}
+    try:
+        join = evenjoin.local(SIDES, on, strategy=strategy, **options)
+    except SpecError as error:
+        other = str(error).partition("use one of: ")[2].split(", ")
+        assert len(other) > 3
+        for name in other:
+            evenjoin.local(SIDES, on, strategy=name, **options).close()
+        return
+    with join, evenjoin.local(SIDES, on, strategy="random", instances=1) as plain:
+        for _ in range(3):
+            assert join.process(every).num_rows == plain.process(every).num_rows
+        assert join.table().instances > 1

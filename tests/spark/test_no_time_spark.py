@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from spark_streams import Collected, read_stream, write_batches
 
 import evenjoin
+from spark_streams import Collected, read_stream, write_batches
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

@@ -261,9 +261,9 @@ def _value(name: str, given: T | None, default: T) -> T:
 def _strategy(spec: JoinSpec, asked: Asked, instances: int, scaling: Scaling | None) -> Strategy:
     """The strategy asked for. SpecError if it cannot run this join on so many instances."""
     strategy, layout = asked.strategy, asked.layout
-    chosen = _for_join(spec, resolve(strategy if strategy is not None else _default(spec, asked)), instances, layout)
-    chosen = fixed(chosen, instances) if scaling is None else elastic(chosen, scaling)
     most = scaling.max_instances if scaling is not None else instances
+    chosen = _for_join(spec, resolve(strategy if strategy is not None else _default(spec, asked)), most, layout)
+    chosen = fixed(chosen, instances) if scaling is None else elastic(chosen, scaling)
     tables = _initial_tables(spec, chosen, (instances, most), layout)  # refuses now, not later
     if not all(suits(spec, table) for table in tables):
         between = "between the sides" if len(spec.sides) == 2 else "that all sides have in common"
