@@ -31,6 +31,7 @@ from evenjoin.runtime.settings import (
     read_settings,
 )
 from evenjoin.spec import Window, build_spec
+from evenjoin.spec.scope import check_named
 from evenjoin.spec.window import Duration
 from evenjoin.state.files import Folder
 from evenjoin.strategies.base import Strategy
@@ -75,6 +76,7 @@ def local(
     dies before it has written that loses it.
     """
     policy, output = late_policy(late)
+    check_named(schemas)
     for alias, schema in schemas.items():
         if not isinstance(schema, pa.Schema):
             raise SpecError(f"side {alias!r}: a pyarrow schema is needed, not {type(schema).__name__}")

@@ -50,6 +50,8 @@ def same_keys(null_safe: Sequence[bool], left: list[pa.Array], right: list[pa.Ar
     for one, two, safe in zip(left, right, null_safe, strict=True):
         if is_fixed_width(one.type):
             equal = ordered_int64(one) == ordered_int64(two)
+        elif pa.types.is_null(one.type):  # all are NULL, and what that means is said below
+            equal = np.zeros(len(one), np.bool_)
         else:
             equal = np.asarray(pc.fill_null(pc.equal(one, two), False))
         if one.null_count or two.null_count:

@@ -153,7 +153,9 @@ def pointing(text: str) -> Iterator[None]:
 
 
 def check_aliases(schemas: Mapping[str, pa.Schema]) -> None:
-    """Refuse aliases that are no names or differ by case only, and sides that have a column twice."""
+    """Refuse sides that are not named, aliases that are no names or differ by case only, and sides that have a column
+    twice."""
+    check_named(schemas)
     seen: dict[str, str] = {}
     for alias, schema in schemas.items():
         if not isinstance(alias, str) or not alias or "." in alias:
@@ -166,6 +168,13 @@ def check_aliases(schemas: Mapping[str, pa.Schema]) -> None:
         twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
         if twice:
             raise SpecError(f"side {alias!r} has two columns named {twice[0]!r}; rename one")
+
+
+def check_named(sides: object) -> None:
+    """Refuse sides that are given without their aliases, as a list for instance."""
+    if not isinstance(sides, Mapping):
+        kind = type(sides).__name__
+        raise SpecError(f"the sides must be given by alias, such as {{'l': ..., 'r': ...}}, not as {kind}")
 
 
 def _match(name: str, names: Sequence[str], at: int | None = None) -> str | None:

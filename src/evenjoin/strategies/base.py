@@ -34,9 +34,11 @@ migration (runtime/rebalance.py, runtime/driver.py).
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -237,10 +239,22 @@ def resolve(strategy: str | Strategy) -> Strategy:
         if not equals:
             raise SpecError(f"strategy {strategy!r}: write settings as name=value")
         settings[name.strip()] = _literal(value.strip())
+    _check_known(strategy, match[1], settings)
     try:
         return _REGISTRY[match[1]](**settings)
     except TypeError as error:
         raise SpecError(f"strategy {strategy!r}: {error}") from error
+
+
+def _check_known(strategy: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a setting that the strategy of this name does not have, and say which ones it has."""
+    known = list(inspect.signature(_REGISTRY[name]).parameters)
+    for setting in settings:
+        if setting not in known:
+            near = get_close_matches(setting, known, n=1)
+            meant = f" did you mean {near[0]!r}?" if near else ""
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise SpecError(f"strategy {strategy!r}: {name} has no setting {setting!r};{meant} {has}")
 
 
 def _literal(text: str) -> bool | int | float | str:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout
@@ -34,6 +35,7 @@ from evenjoin.runtime.settings import (
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.writer import JoinStreamWriter
 from evenjoin.spec import JoinSpec, Window, build_spec
+from evenjoin.spec.scope import check_named
 from evenjoin.spec.window import Duration
 from evenjoin.strategies.base import Strategy
 from evenjoin.strategies.elastic import Scaling
@@ -104,6 +106,7 @@ def join(
         a power cut; with "os" it survives the death of any process, and a power cut may cost the last seconds.
     hooks: for tests only: a clock, and functions called at the steps of a batch (`evenjoin.testing.Hooks`).
     """
+    check_named(sides)
     frames = dict(sides)
     for alias, frame in frames.items():
         if isinstance(frame, ParquetFiles):
@@ -118,6 +121,7 @@ def join(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=watermark_policy,
     )  # fmt: skip
+    _check_travels(spec, frames)
     asked = Asked(
         strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
         guards=guards, scaling=scaling, idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead,
@@ -159,10 +163,34 @@ class StreamJoin:
         return f"StreamJoin[{fields}] on {self._spec.text}"
 
 
+OPAQUE = pa.month_day_nano_interval()
+"""The Arrow type that stands for a column which Spark cannot turn into Arrow. No column of Spark's has it otherwise."""
+
+
 def arrow_schema(frame: SparkSide) -> pa.Schema:
-    """A side's schema as Arrow, timestamps in the session's time zone."""
+    """A side's schema as Arrow, timestamps in the session's time zone. A column of a type that Spark cannot turn into
+    Arrow (a year-month interval) is OPAQUE: it may be there as long as nobody uses it."""
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone", "UTC")
-    return to_arrow_schema(frame.schema, timezone=zone)
+    return pa.schema([_arrow_field(field, zone) for field in frame.schema.fields])
+
+
+def _arrow_field(field: StructField, zone: str) -> pa.Field:
+    try:
+        return to_arrow_schema(StructType([field]), timezone=zone).field(0)
+    except PySparkTypeError:
+        return pa.field(field.name, OPAQUE, field.nullable)
+
+
+def _check_travels(spec: JoinSpec, frames: Mapping[str, SparkSide]) -> None:
+    """Refuse a join that reads a column which cannot travel to its tasks."""
+    for number, side in enumerate(spec.sides):
+        for name in spec.read_columns(number):
+            if side.schema.field(name).type == OPAQUE:
+                kind = frames[side.alias].schema[name].dataType.simpleString()
+                raise SpecError(
+                    f"{side.alias}.{name} is {kind}, which Spark cannot turn into Arrow: leave it out of `on` and "
+                    "name the columns you need in `select`, or convert it before the join (CAST(... AS INT), say)"
+                )
 
 
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:
