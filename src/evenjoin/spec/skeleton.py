@@ -6,9 +6,9 @@
         ── <=  ── «r.t»  + ── «l.t»  «5»
         ── «upper(l.s) LIKE 'A%'»
 
-Nodes are OR, AND, NOT, comparisons, BETWEEN, IN, IS NULL, IS NOT NULL, sums (+ and - of two operands) and abs. They come
-from tokens alone: there is no grammar of SQL here. A slice is never changed. `sql` writes it in parentheses unless it is
-a single word, so that it cannot grow together with its neighbours.
+Nodes are OR, AND, NOT, comparisons, BETWEEN, IN, IS NULL, IS NOT NULL, sums (+ and - of two operands) and abs. They
+come from tokens alone: there is no grammar of SQL here. A slice is never changed. `sql` writes it in parentheses unless
+it is a single word, so that it cannot grow together with its neighbours.
 
 Guarantee: none about meaning. That `sql(skeleton(text))` means what the text means is proved by Spark for each
 condition (runtime/spark/conditions), and where there is no Spark by what may be in a slice (columns and literals).
@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _TOKEN = re.compile(
     r"""\s+|--[^\n]*|/\*.*?\*/|(?P<token>
@@ -121,7 +122,7 @@ def identifiers(text: str) -> Iterator[str]:
 def calls(text: str) -> Iterator[str]:
     """The words that are followed by a parenthesis, in lower case: functions, and words such as IN."""
     found = tokens(text)
-    for (word, _, _), (after, _, _) in zip(found, found[1:], strict=False):
+    for (word, _, _), (after, _, _) in pairwise(found):
         if after == "(" and (word[0].isalpha() or word[0] in "_`"):
             yield word.strip("`").lower()
 
@@ -129,7 +130,7 @@ def calls(text: str) -> Iterator[str]:
 def _name(word: str) -> str | None:
     if word.startswith("`"):
         return word[1:-1].replace("``", "`")
-    return word if word[0].isalpha() or word[0] == "_" and word[-1] not in "'\"" else None
+    return word if (word[0].isalpha() or word[0] == "_") and word[-1] not in "'\"" else None
 
 
 class _Reader:
