@@ -138,7 +138,9 @@ def _filtered(tables: Tables, cases: list[Case], found: list[Ours]) -> list[Ours
     if not some:
         return out
     numbers, left, right = zip(*((k, a, b) for k in some for a, b in _ids(found[k])), strict=True)
-    table = pa.table({"k": pa.array(numbers, pa.int32()), "a": pa.array(left, pa.int32()), "b": pa.array(right, pa.int32())})
+    table = pa.table(
+        {"k": pa.array(numbers, pa.int32()), "a": pa.array(left, pa.int32()), "b": pa.array(right, pa.int32())}
+    )
     candidates = tables.spark.createDataFrame(table).alias("pairs")
     for side, column in zip(SIDES, "ab", strict=True):
         candidates = candidates.join(tables.frame(cases[0].flavour, side), sf.expr(f"pairs.{column} = {side}.id"))

@@ -25,7 +25,8 @@ class Verdict:
 
 
 def judge(case: Case, spark: Answer, ours: Answer) -> Verdict:
-    """Where Spark gives pairs, ours are the same or we refuse; where it fails, anything goes; what it refuses, we do."""
+    """Where Spark gives pairs, ours are the same or we refuse. Where it fails, anything goes. What it refuses, we
+    refuse."""
     outcome: Outcome = "different"
     if isinstance(spark, Failed):
         outcome = "spark fails"

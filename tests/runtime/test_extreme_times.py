@@ -35,3 +35,20 @@ def test_the_last_time_is_not_late():
         found = join.process({a: pa.table({"k": [1], "t": [HIGH]}, SCHEMA) for a in "lr"})
         assert join.progress().late == (0, 0)
     assert found["a"].to_pylist() == [HIGH]
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
+@pytest.mark.parametrize(
+    "type_", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.duration("us")], ids=str
+)
+@pytest.mark.parametrize("on", ["l.k = r.k", "l.k <=> r.k", "l.k <= r.k"])
+def test_keys_beyond_the_times_of_python(type_, on):
+    """Arrow and Spark have years before 1 and after 9999, Python does not: such keys are joined, and a report names
+    them by their numbers."""
+    numbers = [5_000_000, -5_000_000] if type_ == pa.date32() else [2**62, -(2**62)]
+    schema = pa.schema([("k", type_)])
+    rows = pa.table(
+        {"k": pa.array(numbers * 3, pa.int32() if type_ == pa.date32() else pa.int64()).cast(type_)}, schema
+    )
+    with evenjoin.local({"l": schema, "r": schema}, on, track=8, select=["l.k AS k"]) as join:
+        assert join.process({"l": rows, "r": rows}).num_rows == (27 if "<= " in on else 18)

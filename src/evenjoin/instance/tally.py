@@ -361,7 +361,7 @@ def key_names(spec: JoinSpec, side: int, tuples: Tuples, rows: npt.NDArray[np.in
 def _shown(ordered: I64, type_: pa.DataType) -> list[Any]:
     """Keys of a fixed-width type from their ordered codes, as values to print."""
     if is_rebuildable(type_):
-        return from_ordered_int64(ordered, type_).to_pylist()  # type: ignore[no-any-return]
+        return _values(from_ordered_int64(ordered, type_))
     if pa.types.is_floating(type_):
         return list(float_of(ordered).tolist())
     return [Decimal(code).scaleb(-type_.scale) for code in ordered.tolist()]
@@ -370,10 +370,18 @@ def _shown(ordered: I64, type_: pa.DataType) -> list[Any]:
 def _texts(column: pa.Array) -> list[Any]:
     """The values of a key's column; a text that is not valid UTF-8 is shown with replacement characters."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return _values(column)
     return [
         None if value is None else value.decode("utf-8", "replace") for value in column.cast(pa.binary()).to_pylist()
     ]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column to print. Times beyond the year 9999, which Python does not have, are shown as numbers."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return column.cast(pa.int32() if column.type == pa.date32() else pa.int64()).to_pylist()  # type: ignore[no-any-return]
 
 
 def _heads(tuples: Tuples, most: int) -> I64:

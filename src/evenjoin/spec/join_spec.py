@@ -73,8 +73,8 @@ class SideSpec:
 class JoinSpec:
     """A whole join; see the top of this file. `schema` has the columns of its results, `text` is the condition as
     written, `canonical` its text without the user's spelling (render.py). `residual` is what reads three sides or more,
-    or a side and its window; with two sides it is None, because their edge has everything. `evaluated` is what is computed
-    outside the engine: columns of the sides, a filter and the output, as JSON for the checkpoint."""
+    or a side and its window; with two sides it is None, because their edge has everything. `evaluated` is what is
+    computed outside the engine: columns of the sides, a filter and the output, as JSON for the checkpoint."""
 
     sides: tuple[SideSpec, ...]
     edges: tuple[Edge, ...]
@@ -87,7 +87,7 @@ class JoinSpec:
     late: str = "drop"
     watermark_policy: str = "min"
     residual: Expr | None = None
-    evaluated: Mapping[str, object] = field(default_factory=dict)
+    evaluated: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property
     def equal_codes(self) -> bool:
@@ -169,10 +169,7 @@ def build_spec(
 
     A condition and a select list may have been read before (`Prepared`, `Outputs`), where somebody else evaluates parts
     of them. The schemas have the columns that are computed for it then."""
-    check_aliases(schemas)
-    _check_choice("late", late, ("drop", "keep", "side"))
-    _check_choice("watermark_policy", watermark_policy, ("min", "max"))
-    _check_supported(schemas, how)
+    check_arguments(schemas, how, late, watermark_policy)
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
     condition = read_condition(on, scope)
@@ -194,6 +191,14 @@ def build_spec(
         evaluated=dict(on.evaluated) if isinstance(on, Prepared) else {},
     )
     return replace(spec, sides=tuple(replace(side, horizon=_longest_wait(spec, i)) for i, side in enumerate(sides)))
+
+
+def check_arguments(schemas: Mapping[str, pa.Schema], how: str, late: str, watermark_policy: str) -> None:
+    """Check what does not depend on the condition: aliases, and the arguments that are one of some words."""
+    check_aliases(schemas)
+    _check_choice("late", late, ("drop", "keep", "side"))
+    _check_choice("watermark_policy", watermark_policy, ("min", "max"))
+    _check_supported(schemas, how)
 
 
 def _output_schema(sides: Sequence[SideSpec], edges: Sequence[Edge], outputs: Sequence[Output]) -> pa.Schema:

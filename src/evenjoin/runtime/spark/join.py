@@ -11,11 +11,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import pyarrow as pa
-from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout
@@ -33,14 +30,14 @@ from evenjoin.runtime.settings import (
     read_settings,
 )
 from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.prepare import Preparation, SparkSide, prepare
 from evenjoin.runtime.spark.writer import JoinStreamWriter
-from evenjoin.spec import JoinSpec, Window, build_spec
+from evenjoin.spec import Window
 from evenjoin.spec.scope import check_named
 from evenjoin.spec.window import Duration
 from evenjoin.strategies.base import Strategy
 from evenjoin.strategies.elastic import Scaling
 
-SparkSide = DataFrame | ParquetFiles
 SparkLate = str | os.PathLike[str] | Callable[[DataFrame, str, int], None]
 
 
@@ -116,35 +113,33 @@ def join(
         if not frame.isStreaming:
             raise SpecError(f"side {alias!r} is not a streaming DataFrame: read it with spark.readStream")
     policy, output = late_policy(late)
-    schemas = {alias: arrow_schema(frame) for alias, frame in frames.items()}
-    spec = build_spec(
-        schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
+    ready = prepare(
+        frames, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=watermark_policy,
     )  # fmt: skip
-    _check_travels(spec, frames)
     asked = Asked(
         strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
         guards=guards, scaling=scaling, idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead,
         sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys,
         durability=durability, hooks=hooks,
     )  # fmt: skip
-    return StreamJoin(frames, spec, read_settings(spec, asked), output)
+    return StreamJoin(ready, read_settings(ready.spec, asked), output)
 
 
 class StreamJoin:
     """A join of streams that is not running yet. `writeStream` leads to its start."""
 
-    def __init__(self, frames: Mapping[str, SparkSide], spec: JoinSpec, settings: Settings, late: Any) -> None:
-        self._frames, self._spec, self._settings, self._late = frames, spec, settings, late
+    def __init__(self, ready: Preparation, settings: Settings, late: Any) -> None:
+        self._ready, self._settings, self._late = ready, settings, late
 
     @property
     def schema(self) -> StructType:
         """The schema of the results."""
-        return from_arrow_schema(self._spec.schema, prefer_timestamp_ntz=True)
+        return self._ready.schema
 
     @property
     def columns(self) -> list[str]:
-        return [output.name for output in self._spec.select]
+        return list(self._ready.schema.names)
 
     @property
     def isStreaming(self) -> bool:
@@ -153,44 +148,14 @@ class StreamJoin:
     @property
     def writeStream(self) -> JoinStreamWriter:
         """A writer with DataStreamWriter's methods."""
-        return JoinStreamWriter(list(self._frames.values()), self._spec, self._settings, self.schema, self._late)
+        return JoinStreamWriter(self._ready, self._settings, self._late)
 
     def printSchema(self) -> None:
         print(self.schema.treeString())
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{f.name}: {f.dataType.simpleString()}" for f in self.schema.fields)
-        return f"StreamJoin[{fields}] on {self._spec.text}"
-
-
-OPAQUE = pa.month_day_nano_interval()
-"""The Arrow type that stands for a column which Spark cannot turn into Arrow. No column of Spark's has it otherwise."""
-
-
-def arrow_schema(frame: SparkSide) -> pa.Schema:
-    """A side's schema as Arrow, timestamps in the session's time zone. A column of a type that Spark cannot turn into
-    Arrow (a year-month interval) is OPAQUE: it may be there as long as nobody uses it."""
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone", "UTC")
-    return pa.schema([_arrow_field(field, zone) for field in frame.schema.fields])
-
-
-def _arrow_field(field: StructField, zone: str) -> pa.Field:
-    try:
-        return to_arrow_schema(StructType([field]), timezone=zone).field(0)
-    except PySparkTypeError:
-        return pa.field(field.name, OPAQUE, field.nullable)
-
-
-def _check_travels(spec: JoinSpec, frames: Mapping[str, SparkSide]) -> None:
-    """Refuse a join that reads a column which cannot travel to its tasks."""
-    for number, side in enumerate(spec.sides):
-        for name in spec.read_columns(number):
-            if side.schema.field(name).type == OPAQUE:
-                kind = frames[side.alias].schema[name].dataType.simpleString()
-                raise SpecError(
-                    f"{side.alias}.{name} is {kind}, which Spark cannot turn into Arrow: leave it out of `on` and "
-                    "name the columns you need in `select`, or convert it before the join (CAST(... AS INT), say)"
-                )
+        return f"StreamJoin[{fields}] on {self._ready.spec.text}"
 
 
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:

@@ -7,6 +7,7 @@
     split      the condition, taken apart: computed columns, the condition for the engine, the filter for Spark
     hints      bounds that follow from comparisons whose constants have no fixed length
     outputs    `select`, and what Spark does with the results of the engine
+    travel     which columns can get from Spark to the tasks of the join
     objects    Column objects as SQL text
 
 `split` is the entry. It needs schemas only, and runs on batch frames as well as on streams.

@@ -36,8 +36,8 @@ from evenjoin.spec.skeleton import Slice, Tree, calls, sql, tokens
 TypeOf = Callable[[str], DataType | None]
 _SAFE = """and or not in between like when then else case if ifnull nvl nvl2 coalesce isnull isnotnull isnan
     upper ucase lower lcase trim ltrim rtrim length char_length character_length octet_length bit_length concat
-    concat_ws substring substr left right initcap reverse replace translate instr locate position lpad rpad startswith endswith
-    contains ascii soundex md5 sha sha1 crc32 hash xxhash64 base64 hex
+    concat_ws substring substr left right initcap reverse replace translate instr locate position lpad rpad startswith
+    endswith contains ascii soundex md5 sha sha1 crc32 hash xxhash64 base64 hex
     year month day dayofmonth dayofweek dayofyear quarter weekday weekofyear hour minute second date_trunc trunc
     datediff date_diff date_add date_sub last_day unix_date unix_seconds unix_millis unix_micros unix_timestamp_ntz
     sqrt cbrt exp ln log10 sign signum floor ceil ceiling degrees radians sin cos tan

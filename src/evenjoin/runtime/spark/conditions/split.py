@@ -30,12 +30,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StructType
 
 from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import Analyst
 from evenjoin.runtime.spark.conditions.hints import hints
+from evenjoin.runtime.spark.conditions.travel import arrow_schema
 from evenjoin.runtime.spark.conditions.values import Elsewhere, Values
 from evenjoin.spec.condition import NEVER
 from evenjoin.spec.expr import Call, Expr, Literal, conjunction
@@ -96,7 +96,7 @@ def split(
     schemas = {alias: side if isinstance(side, StructType) else side.schema for alias, side in sides.items()}
     session = spark if spark is not None else next(iter(sides.values())).sparkSession
     zone = session.conf.get("spark.sql.session.timeZone", "UTC")
-    arrow = {alias: to_arrow_schema(schema, timezone=zone) for alias, schema in schemas.items()}
+    arrow = {alias: arrow_schema(schema, zone) for alias, schema in schemas.items()}
     analyst = Analyst(session, schemas, window)
     scope = Scope(arrow, None if window is None else analyst.arrow_type(window))
     text = condition_text(on, scope)

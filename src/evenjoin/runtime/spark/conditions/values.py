@@ -17,7 +17,7 @@ Not here: which conjunct is made of it (split.py), and bounds that are only hint
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal as TypingLiteral
 
 import pyarrow as pa
