@@ -21,7 +21,7 @@ from differential.tables import SIDES, Tables, in_mode
 from evenjoin.errors import EvenJoinError, SpecError, UnboundedStateWarning
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Asked, read_settings
-from evenjoin.runtime.spark.conditions.analyst import quiet
+from evenjoin.runtime.spark.conditions.analyst import Analyst, quiet
 from evenjoin.runtime.spark.conditions.split import Split, split
 from evenjoin.spec import build_spec
 from evenjoin.spec.condition import Prepared
@@ -39,7 +39,7 @@ class Ours:
 def answers(tables: Tables, cases: Sequence[Case]) -> list[Ours]:
     """Our answers for cases of one mode and one flavour."""
     with in_mode(tables.spark, *cases[0].mode), quiet():
-        found = [_split(tables, case) for case in cases]
+        found = [_split(tables.analyst(), case) for case in cases]
         found = _each(lambda some: _joined(tables, *some), cases, found)
         return _each(lambda some: _filtered(tables, *some), cases, found)
 
@@ -49,11 +49,10 @@ def answer(tables: Tables, case: Case) -> Ours:
     return answers(tables, [case])[0]
 
 
-def _split(tables: Tables, case: Case) -> Ours:
-    frames = {side: tables.frame(case.flavour, side) for side in SIDES}
+def _split(analyst: Analyst, case: Case) -> Ours:
     times = {} if case.event_time is None else dict.fromkeys(SIDES, case.event_time)
     try:
-        return Ours(Pairs(()), split(case.on, frames, event_time=times))
+        return Ours(Pairs(()), split(case.on, analyst.schemas, analyst.spark, event_time=times, analyst=analyst))
     except SpecError as error:
         return Ours(Refused(first_line(error)))
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from differential.rows import Flavour, table_sql, values_sql
+from evenjoin.runtime.spark.conditions.analyst import Analyst
 
 SIDES = ("l", "r")
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
@@ -22,7 +23,9 @@ class Tables:
     """Both sides in both flavours, made once in a session, in a folder."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
-        self.spark, self._arrow = spark, {}
+        self.spark = spark
+        self._arrow: dict[tuple[str, str], pa.Table] = {}
+        self._analysts: dict[tuple[str, str], Analyst] = {}
         with in_mode(spark, "UTC", True):
             for flavour in ("wild", "tame"):
                 for number, side in enumerate(SIDES):
@@ -47,6 +50,16 @@ class Tables:
     def arrow(self, flavour: Flavour, side: str) -> pa.Table:
         """The same rows as Arrow, times in UTC."""
         return self._arrow[flavour, side]
+
+
+    def analyst(self) -> Analyst:
+        """The analyst of the session's present mode, which remembers what it was asked. Both flavours have the same
+        schemas."""
+        mode = self.spark.conf.get(ZONE), self.spark.conf.get(ANSI)
+        if mode not in self._analysts:
+            schemas = {side: self.frame("wild", side).schema for side in SIDES}
+            self._analysts[mode] = Analyst(self.spark, schemas)
+        return self._analysts[mode]
 
 
 @contextmanager

@@ -85,19 +85,21 @@ def split(
     *,
     event_time: Mapping[str, str] | None = None,
     window: DataType | None = None,
+    analyst: Analyst | None = None,
 ) -> Split:
     """Split a condition. This signature is stable.
 
     on: the SQL text, a column name or a list of them. sides: by alias a DataFrame, or anything with a `schema` and a
     `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column of each alias that
-    has one. window: the type of the bounds of the join's window, if it has one.
+    has one. window: the type of the bounds of the join's window, if it has one. analyst: one that was asked about these
+    sides before, in the same mode of the session; it remembers its answers.
     A ConditionError says what is wrong and where.
     """
     schemas = {alias: side if isinstance(side, StructType) else side.schema for alias, side in sides.items()}
     session = spark if spark is not None else next(iter(sides.values())).sparkSession
     zone = session.conf.get("spark.sql.session.timeZone", "UTC")
     arrow = {alias: arrow_schema(schema, zone) for alias, schema in schemas.items()}
-    analyst = Analyst(session, schemas, window)
+    analyst = analyst or Analyst(session, schemas, window)
     scope = Scope(arrow, None if window is None else analyst.arrow_type(window))
     text = condition_text(on, scope)
     check_text(text, analyst)
