@@ -64,7 +64,8 @@ TIME_CONDITIONS = [
 def test_times_in_every_zone(spark, zone):
     """Times, dates, text and intervals are compared by the wall clock of the session's zone, as in Spark."""
     with session(spark, zone):
-        sides = {alias: rows(spark, "ts timestamp, n timestamp_ntz, d date, s string", *TIMES).cache() for alias in "lr"}
+        columns = "ts timestamp, n timestamp_ntz, d date, s string"
+        sides = {alias: rows(spark, columns, *TIMES).cache() for alias in "lr"}
         for on in TIME_CONDITIONS:
             same(sides, on)
 
@@ -91,7 +92,9 @@ NUMBER_CONDITIONS = [
     "l.b = r.w",
     "l.d * l.d = r.d * r.d",
     "l.w / 3 = r.w / 3",
-    "CAST(l.x AS DECIMAL(5,2)) = r.d OR l.i = r.i",
+    "l.x < 10 AND CAST(l.x AS DECIMAL(5,2)) = r.d",
+    "CAST(0.285D AS DECIMAL(5,2)) = l.d AND l.i = r.i",
+    "round(5.015D, 2) = r.d AND l.i = r.i",
     "round(l.d) = round(r.d)",
     "round(l.x, 2) = round(r.x, 2)",
     "round(l.x, 2) = r.d",
@@ -132,6 +135,7 @@ WRAPPING = [
     "l.s = r.i",
     "l.s < r.x",
     "CAST(l.s AS INT) = r.i",
+    "CAST(l.x AS DECIMAL(5,2)) = r.d OR l.i = r.i",
     "CAST(l.w AS DECIMAL(5,2)) = r.d",
     "l.i / 0 = r.i OR l.i = r.i",
     "l.x = 0.3 OR l.i * 2 = r.i",
@@ -200,7 +204,6 @@ def test_texts_and_nested_values(spark):
     sides = {alias: rows(spark, TEXT_TYPES, *TEXTS).cache() for alias in "lr"}
     for on in TEXT_CONDITIONS:
         same(sides, on)
-    assert same(sides, "l.arr[0] = r.arr[0] OR 1 = 2", None) if False else True
 
 
 def test_an_expression_that_fails_for_rows_without_a_match_does_no_harm(spark):
@@ -224,10 +227,11 @@ def test_three_sides(spark):
 
 def test_output_expressions_are_sparks(spark):
     """Expressions in `select` have Spark's names, types and values; plain columns need nothing of Spark."""
-    sides = {alias: rows(spark, "k int, d decimal(5,2), ts timestamp, u int", "1, 1.5, TIMESTAMP'2024-03-10 12:00:00', 1") for alias in "lr"}
+    columns, values = "k int, d decimal(5,2), ts timestamp, u int", "1, 1.5, TIMESTAMP'2024-03-10 12:00:00', 1"
+    sides = {alias: rows(spark, columns, values) for alias in "lr"}
     sides["r"] = sides["r"].withColumnRenamed("u", "v")
     with session(spark, "America/New_York"):
-        ready = same(sides, "l.k = r.k", ["l.id", "l.d * r.d AS dd", "hour(r.ts)", "u + v", "r.*"][:4])
+        ready = same(sides, "l.k = r.k", ["l.id", "l.d * r.d AS dd", "hour(r.ts)", "u + v"])
         assert ready.finish is not None
         assert ready.schema["dd"].dataType.simpleString() == "decimal(11,4)"
         assert same(sides, "l.k = r.k", ["l.id", "r.id AS i", "v"]).finish is None
@@ -260,7 +264,8 @@ def test_refusals(spark, on, says):
 
 def test_plain_columns_stay_plain(spark):
     """What the engine compares itself needs no computed column: keys, bands, bounds of time, filters by constants."""
-    sides = {alias: rows(spark, "k int, b bigint, x double, ts timestamp", "1, 1, 0.5, TIMESTAMP'2024-03-10 12:00:00Z'") for alias in "lr"}
+    columns, values = "k int, b bigint, x double, ts timestamp", "1, 1, 0.5, TIMESTAMP'2024-03-10 12:00:00Z'"
+    sides = {alias: rows(spark, columns, values) for alias in "lr"}
     for on in (
         "l.k = r.b AND r.ts BETWEEN l.ts - INTERVAL 10 MINUTES AND l.ts",
         "abs(l.k - r.b) <= 5 AND l.x > 0.3 AND r.k IN (1, 2)",

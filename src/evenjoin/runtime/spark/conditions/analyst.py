@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -181,7 +182,7 @@ def refusal(error: PySparkException, text: str) -> ConditionError:
     """Spark's refusal of a text, at the place if Spark tells it."""
     contexts = error.getQueryContext() if isinstance(error, AnalysisException) else []
     message = str(error.getMessage() if hasattr(error, "getMessage") else error)
-    message = re.sub(r" SQLSTATE: \w+.*", "", message.strip().split("\n")[0])
+    message = " ".join(re.split(r"SQLSTATE:|\n\n|== SQL|Invalid expressions", message.strip())[0].split())
     spot = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     position: int | None = None
     if contexts:
@@ -196,7 +197,7 @@ def refusal(error: PySparkException, text: str) -> ConditionError:
 @contextmanager
 def quiet() -> Iterator[None]:
     """A refused proposal is an answer, not an error for the log."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -15,6 +15,7 @@ Not here: which part of the condition is the filter (split.py), and where result
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,10 +149,20 @@ def _check(text: str, inner: str, analyst: Analyst, scope: Scope) -> str:
                 scope.resolve([(part, None) for part in names(inner) or []])
         raise _in_select(refusal(error, text)) from None
     try:
-        analyst.check(f"({inner}) IS NOT NULL")
+        analyst.check(f"({_without_stars(inner, scope)}) IS NOT NULL")
     except ConditionError as error:
         raise _in_select(error) from None
     return str(schema.names[0])
+
+
+def _without_stars(text: str, scope: Scope) -> str:
+    """The text with columns in place of `l.*`, which Spark takes in a select list only."""
+
+    def columns(found: re.Match[str]) -> str:
+        alias = next((a for a in scope.aliases if a.lower() == found[1].lower()), None)
+        return found[0] if alias is None else ", ".join(_path(alias, name) for name in scope.schemas[alias].names)
+
+    return re.sub(r"(?<![\w.])`?(\w+)`?\.\*", columns, text)
 
 
 def _in_select(error: ConditionError) -> ConditionError:
