@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from evenjoin.runtime.spark.conditions.outputs import Finish, engine_schema, finished_schema, read_outputs
+from evenjoin.runtime.spark.conditions.outputs import Finish, Select, engine_schema, finished_schema, read_outputs
 from evenjoin.runtime.spark.conditions.split import Split, split
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.spec import JoinSpec, Prepared, Scope, Window, build_spec
@@ -49,13 +49,13 @@ class Preparation:
 
 def prepare(
     sides: Mapping[str, SparkSide],
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     *,
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
     watermark: Duration | Mapping[str, Duration] | None = None,
     window: Window | None = None,
-    select: str | Sequence[str] | None = None,
+    select: Select = None,
     late: str = "drop",
     watermark_policy: str = "min",
 ) -> Preparation:

@@ -93,6 +93,14 @@ class Analyst:
         except PySparkException:
             return False
 
+    def same_output(self, text: str, column: Any) -> bool:
+        """Whether an output expression and a Column mean the same, and have the same name."""
+        try:
+            with quiet():
+                return bool(self.select(text).sameSemantics(self.select(column)))
+        except PySparkException:
+            return False
+
     def select(self, *columns: Any) -> DataFrame:
         """An empty frame of these columns of the join."""
         return self._joined.select(*(sf.expr(c) if isinstance(c, str) else c for c in columns))

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -29,11 +30,15 @@ from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
+from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
 from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
 from evenjoin.spec.scope import WINDOW, Scope, pointing
 from evenjoin.spec.select import Outputs, check_unique, struct_of
 from evenjoin.spec.skeleton import identifiers, names, tokens
+
+Select = str | SparkColumn | Sequence[str | SparkColumn] | None
+"""What a user gives as `select`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class _Entry:
     column: Column | None
 
 
-def read_outputs(select: str | Sequence[str] | None, made: Split, scope: Scope) -> tuple[Outputs, Finish | None]:
+def read_outputs(select: Select, made: Split, scope: Scope) -> tuple[Outputs, Finish | None]:
     """What the engine has to emit, and what Spark does with it (None: nothing). `scope` has the user's columns."""
     entries = _entries(select, made.analyst, scope)
     if entries is not None:
@@ -114,10 +119,11 @@ def _field(expr: Expr, analyst: Analyst) -> StructField:
     return analyst.schemas[alias][name]
 
 
-def _entries(select: str | Sequence[str] | None, analyst: Analyst, scope: Scope) -> list[_Entry] | None:
+def _entries(select: Select, analyst: Analyst, scope: Scope) -> list[_Entry] | None:
     if select is None:
         return None
-    listed = [select] if isinstance(select, str) else list(select)
+    given = [select] if isinstance(select, str | SparkColumn) else list(select)
+    listed = [column_sql(c, analyst.same_output) if isinstance(c, SparkColumn) else c for c in given]
     if not listed or not all(isinstance(entry, str) for entry in listed):
         raise SpecError(f"select must be a list of SQL expressions, not {select!r}; leave it out for all columns")
     return [entry for text in listed for entry in _entry(text, analyst, scope)]

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StructType
@@ -36,6 +36,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StructType
 from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import Analyst
 from evenjoin.runtime.spark.conditions.hints import hints
+from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.values import Elsewhere, Values
 from evenjoin.spec.condition import NEVER
 from evenjoin.spec.expr import Call, Expr, Literal, conjunction
@@ -79,7 +80,7 @@ class Split:
 
 
 def split(
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     sides: Mapping[str, Any],
     spark: Any = None,
     *,
@@ -88,9 +89,9 @@ def split(
 ) -> Split:
     """Split a condition. This signature is stable.
 
-    on: the SQL text, a column name or a list of them. sides: by alias a DataFrame, or anything with a `schema` and a
-    `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column of each alias that
-    has one. window: the type of the bounds of the join's window, if it has one.
+    on: the SQL text, a column name or a list of them, or a Column object. sides: by alias a DataFrame, or anything
+    with a `schema` and a `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column
+    of each alias that has one. window: the type of the bounds of the join's window, if it has one.
     A ConditionError says what is wrong and where.
     """
     schemas = {alias: side if isinstance(side, StructType) else side.schema for alias, side in sides.items()}
@@ -99,7 +100,7 @@ def split(
     arrow = {alias: to_arrow_schema(schema, timezone=zone) for alias, schema in schemas.items()}
     analyst = Analyst(session, schemas, window)
     scope = Scope(arrow, None if window is None else analyst.arrow_type(window))
-    text = condition_text(on, scope)
+    text = condition_sql(on, analyst.same_condition) if is_object(on) else condition_text(on, scope)  # type: ignore[arg-type]
     check_text(text, analyst)
     tree = _proved(text, analyst)
     return _Splitter(text, analyst, Values(analyst, scope, event_time or {})).split(tree)
