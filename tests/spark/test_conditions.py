@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from own_join import rows, same, session
+from collections import Counter
 
+import pytest
+from own_join import ours, rows, same, session
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import functions as sf
+
+from evenjoin import tumbling
 from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.prepare import prepare
 
@@ -287,3 +292,55 @@ def test_calendar_intervals_have_a_horizon(spark):
         ):
             ready = same(sides, on, event_time="ts", watermark="1 minute")
             assert 0 < ready.spec.sides[0].horizon <= days * 86_400_000_000, on
+
+
+def test_collated_and_padded_text(spark, tmp_path):
+    """Collations are Spark's to compare; CHAR columns are padded as Spark pads them."""
+    sides = {}
+    for alias, width in (("l", 5), ("r", 3)):
+        spark.sql(f"DROP TABLE IF EXISTS padded_{alias}")
+        location = f"LOCATION '{tmp_path / alias}'"
+        spark.sql(f"CREATE TABLE padded_{alias} (id INT, c CHAR({width}), v VARCHAR(9)) USING parquet {location}")
+        spark.sql(f"INSERT INTO padded_{alias} VALUES (1, 'a', 'A'), (2, 'abc', 'a'), (3, 'b', 'abc'), (4, NULL, NULL)")
+        sides[alias] = spark.table(f"padded_{alias}").withColumn("k", sf.expr("v COLLATE UTF8_LCASE"))
+    for on in (
+        "l.c = r.c",
+        "l.c = r.v",
+        "l.c < r.c",
+        "l.c = 'abc' AND l.c = r.c",
+        "l.k = r.k",
+        "l.k < r.k",
+        "l.k = 'ABC' AND l.v = r.v",
+        "l.k IN (r.k, 'x')",
+        "l.id = r.id AND concat(l.k, r.k) = 'AA'",
+    ):
+        same(sides, on)
+    assert same(sides, "l.v = r.v", ["l.k", "r.id"]).schema["k"].dataType.simpleString() == "string collate UTF8_LCASE"
+    for alias in sides:
+        spark.sql(f"DROP TABLE padded_{alias}")
+
+
+def test_sums_of_integer_event_times_without_ansi(spark):
+    """They keep their bounds, and fail loudly where they might wrap."""
+    sides = {alias: rows(spark, "k int, t bigint", "1, 5", "1, 7", "2, 100") for alias in "lr"}
+    on = "l.k = r.k AND r.t BETWEEN l.t - 5 AND l.t + 1"
+    with session(spark, "UTC", False):
+        ready = same(sides, on, event_time="t", watermark=1)
+        assert ready.spec.sides[0].horizon == 1
+        sides["l"] = rows(spark, "k int, t bigint", "1, 9223372036854775807")
+        with pytest.raises(SparkRuntimeException, match="may wrap"):
+            ours(sides, on, ["l.id"], event_time="t", watermark=1)
+
+
+def test_a_window_in_the_condition(spark):
+    """The bounds of the window can be compared, and read by expressions that Spark evaluates."""
+    columns = "k int, ts timestamp"
+    sides = {alias: rows(spark, columns, "1, TIMESTAMP'2024-03-10 12:00:03Z'", "1, TIMESTAMP'2024-03-10 12:00:07Z'")
+             for alias in "lr"}  # fmt: skip
+    options = {"event_time": "ts", "window": tumbling("10 seconds")}
+    near = "l.k = r.k AND l.ts < window.start + INTERVAL 5 SECONDS"
+    found, ready = ours(sides, near, ["l.id AS a", "r.id AS b", "second(window.end) AS s"], **options)
+    assert found == Counter(["Row(a=0, b=0, s=10)", "Row(a=0, b=1, s=10)"])
+    found, ready = ours(sides, "l.k = r.k AND second(window.start) = l.k - 1", ["l.id AS a"], **options)
+    assert sum(found.values()) == 4
+    assert ready.split.spark_filter is not None
