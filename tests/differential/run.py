@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from differential import oracle, ours
-from differential.answers import Refused
+from differential.answers import Pairs
 from differential.conditions import Case
 from differential.tables import Tables
 from differential.verdict import Verdict, judge
@@ -36,6 +36,6 @@ def groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
 def summary(found: Sequence[Verdict]) -> str:
     """How many of each outcome, and the reasons of refusals by their beginning."""
     lines = [", ".join(f"{outcome} {count}" for outcome, count in Counter(v.outcome for v in found).most_common())]
-    reasons = Counter(v.ours.why[:90] for v in found if v.outcome == "refused" and isinstance(v.ours, Refused))
+    reasons = Counter(v.ours.why[:90] for v in found if v.outcome == "refused" and not isinstance(v.ours, Pairs))
     lines += [f"  {count:5} refused: {why}" for why, count in reasons.most_common(40)]
     return "\n".join(lines)

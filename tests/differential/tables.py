@@ -51,7 +51,6 @@ class Tables:
         """The same rows as Arrow, times in UTC."""
         return self._arrow[flavour, side]
 
-
     def analyst(self) -> Analyst:
         """The analyst of the session's present mode, which remembers what it was asked. Both flavours have the same
         schemas."""

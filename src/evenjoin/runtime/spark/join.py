@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from evenjoin.errors import SpecError
@@ -29,6 +29,7 @@ from evenjoin.runtime.settings import (
     late_policy,
     read_settings,
 )
+from evenjoin.runtime.spark.conditions.outputs import Select
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.prepare import Preparation, SparkSide, prepare
 from evenjoin.runtime.spark.writer import JoinStreamWriter
@@ -44,7 +45,7 @@ SparkLate = str | os.PathLike[str] | Callable[[DataFrame, str, int], None]
 @named_arguments
 def join(
     sides: Mapping[str, SparkSide],
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     *,
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
@@ -53,7 +54,7 @@ def join(
     idle_timeout: Duration | None = None,
     max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
-    select: str | Sequence[str] | None = None,
+    select: Select = None,
     late: SparkLate = "drop",
     strategy: str | Strategy | None = None,
     instances: int | Literal["auto"] | None = None,
@@ -71,11 +72,14 @@ def join(
     """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
 
     What is joined; a checkpoint belongs to one such join:
-    on: the condition ("o.cell = t.cell AND ..."), or the names of columns that must be equal.
+    on: the condition ("o.cell = t.cell AND ..."), the names of columns that must be equal, or a Column object
+    (`col("o.cell") == col("t.cell")`, `F.expr(...)`). Any deterministic SQL that Spark takes in a join: Spark evaluates
+    what reads one side, the engine compares, and what reads several sides is Spark's filter on the rows found.
     how: "inner".
     event_time: the column with a tuple's time, per alias or one name for all. Without it nothing expires.
     window: `evenjoin.tumbling(...)` or `sliding(...)`: only tuples of the same window join.
-    select: output expressions ("o.id", "t.taxi AS taxi"); without it one struct column per alias.
+    select: output expressions ("o.id", "t.taxi AS taxi", "upper(t.name) AS name") or Column objects; without it one
+    struct column per alias. What is more than a column is computed by Spark.
 
     How it runs; all of this may differ on a restart:
     watermark: allowed lateness, per alias or one for all. Without it nothing expires. Rows that can match nothing (the

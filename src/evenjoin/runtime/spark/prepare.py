@@ -16,10 +16,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from evenjoin.runtime.spark.conditions.outputs import Finish, engine_schema, finished_schema, read_outputs
+from evenjoin.runtime.spark.conditions.outputs import Finish, Select, engine_schema, finished_schema, read_outputs
 from evenjoin.runtime.spark.conditions.split import Split, split
 from evenjoin.runtime.spark.conditions.travel import arrow_schema, check_travels
 from evenjoin.runtime.spark.files import ParquetFiles
@@ -47,13 +47,13 @@ class Preparation:
 
 def prepare(
     sides: Mapping[str, SparkSide],
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     *,
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
     watermark: Duration | Mapping[str, Duration] | None = None,
     window: Window | None = None,
-    select: str | Sequence[str] | None = None,
+    select: Select = None,
     late: str = "drop",
     watermark_policy: str = "min",
 ) -> Preparation:

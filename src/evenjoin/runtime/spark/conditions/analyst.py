@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -89,6 +90,14 @@ class Analyst:
             with quiet():
                 two = self._first.join(self._last, sf.expr(other) if isinstance(other, str) else other)
                 return bool(self._first.join(self._last, sf.expr(text)).sameSemantics(two))
+        except PySparkException:
+            return False
+
+    def same_output(self, text: str, column: Any) -> bool:
+        """Whether an output expression and a Column mean the same, and have the same name."""
+        try:
+            with quiet():
+                return bool(self.select(text).sameSemantics(self.select(column)))
         except PySparkException:
             return False
 
@@ -194,7 +203,7 @@ def refusal(error: PySparkException, text: str) -> ConditionError:
     """Spark's refusal of a text, at the place if Spark tells it."""
     contexts = error.getQueryContext() if isinstance(error, AnalysisException) else []
     message = str(error.getMessage() if hasattr(error, "getMessage") else error)
-    message = re.sub(r" SQLSTATE: \w+.*", "", message.strip().split("\n")[0])
+    message = " ".join(re.split(r"SQLSTATE:|\n\n|== SQL|Invalid expressions", message.strip())[0].split())
     spot = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     position: int | None = None
     if contexts:
@@ -209,7 +218,7 @@ def refusal(error: PySparkException, text: str) -> ConditionError:
 @contextmanager
 def quiet() -> Iterator[None]:
     """A refused proposal is an answer, not an error for the log."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -15,12 +15,14 @@ Not here: which part of the condition is the filter (split.py), and where result
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -28,11 +30,15 @@ from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
+from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
 from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
 from evenjoin.spec.scope import WINDOW, Scope, pointing
 from evenjoin.spec.select import Outputs, check_unique, struct_of
 from evenjoin.spec.skeleton import identifiers, names, tokens
+
+Select = str | SparkColumn | Sequence[str | SparkColumn] | None
+"""What a user gives as `select`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class _Entry:
     column: Column | None
 
 
-def read_outputs(select: str | Sequence[str] | None, made: Split, scope: Scope) -> tuple[Outputs, Finish | None]:
+def read_outputs(select: Select, made: Split, scope: Scope) -> tuple[Outputs, Finish | None]:
     """What the engine has to emit, and what Spark does with it (None: nothing). `scope` has the user's columns."""
     entries = _entries(select, made.analyst, scope)
     if entries is not None:
@@ -113,10 +119,11 @@ def _field(expr: Expr, analyst: Analyst) -> StructField:
     return analyst.schemas[alias][name]
 
 
-def _entries(select: str | Sequence[str] | None, analyst: Analyst, scope: Scope) -> list[_Entry] | None:
+def _entries(select: Select, analyst: Analyst, scope: Scope) -> list[_Entry] | None:
     if select is None:
         return None
-    listed = [select] if isinstance(select, str) else list(select)
+    given = [select] if isinstance(select, str | SparkColumn) else list(select)
+    listed = [column_sql(c, analyst.same_output) if isinstance(c, SparkColumn) else c for c in given]
     if not listed or not all(isinstance(entry, str) for entry in listed):
         raise SpecError(f"select must be a list of SQL expressions, not {select!r}; leave it out for all columns")
     return [entry for text in listed for entry in _entry(text, analyst, scope)]
@@ -148,10 +155,20 @@ def _check(text: str, inner: str, analyst: Analyst, scope: Scope) -> str:
                 scope.resolve([(part, None) for part in names(inner) or []])
         raise _in_select(refusal(error, text)) from None
     try:
-        analyst.check(f"({inner}) IS NOT NULL")
+        analyst.check(f"({_without_stars(inner, scope)}) IS NOT NULL")
     except ConditionError as error:
         raise _in_select(error) from None
     return str(schema.names[0])
+
+
+def _without_stars(text: str, scope: Scope) -> str:
+    """The text with columns in place of `l.*`, which Spark takes in a select list only."""
+
+    def columns(found: re.Match[str]) -> str:
+        alias = next((a for a in scope.aliases if a.lower() == found[1].lower()), None)
+        return found[0] if alias is None else ", ".join(_path(alias, name) for name in scope.schemas[alias].names)
+
+    return re.sub(r"(?<![\w.])`?(\w+)`?\.\*", columns, text)
 
 
 def _in_select(error: ConditionError) -> ConditionError:

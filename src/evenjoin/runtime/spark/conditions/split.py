@@ -16,7 +16,10 @@ Spark does not. What is not proved goes to Spark's filter or is refused; it is n
   engine can evaluate them all from plain columns and constants.
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
-* What may fail for a row is computed early only if it is a key, guarded by the side's filters, or if there is no key.
+* What may fail for a row is computed early only where Spark computes it for each row of the side as well: if it is a
+  key, guarded by the side's filters, or if there is no key and it is in the first comparison of both sides. What comes
+  after that Spark looks at only where the first one is TRUE. (If the other side has no rows at all, Spark computes
+  neither.)
 
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
@@ -28,19 +31,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, LongType, StructType
 
 from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import Analyst
 from evenjoin.runtime.spark.conditions.hints import hints
+from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.travel import arrow_schema
-from evenjoin.runtime.spark.conditions.values import Elsewhere, Values
+from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values
 from evenjoin.spec.condition import NEVER
 from evenjoin.spec.expr import Call, Expr, Literal, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
-from evenjoin.spec.skeleton import Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
+from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
 
 ALWAYS = Literal(True, pa.bool_())
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
@@ -79,7 +83,7 @@ class Split:
 
 
 def split(
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     sides: Mapping[str, Any],
     spark: Any = None,
     *,
@@ -89,10 +93,10 @@ def split(
 ) -> Split:
     """Split a condition. This signature is stable.
 
-    on: the SQL text, a column name or a list of them. sides: by alias a DataFrame, or anything with a `schema` and a
-    `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column of each alias that
-    has one. window: the type of the bounds of the join's window, if it has one. analyst: one that was asked about these
-    sides before, in the same mode of the session; it remembers its answers.
+    on: the SQL text, a column name or a list of them, or a Column object. sides: by alias a DataFrame, or anything
+    with a `schema` and a `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column
+    of each alias that has one. window: the type of the bounds of the join's window, if it has one. analyst: one that
+    was asked about these sides before, in the same mode of the session; it remembers its answers.
     A ConditionError says what is wrong and where.
     """
     schemas = {alias: side if isinstance(side, StructType) else side.schema for alias, side in sides.items()}
@@ -101,7 +105,7 @@ def split(
     arrow = {alias: arrow_schema(schema, zone) for alias, schema in schemas.items()}
     analyst = analyst or Analyst(session, schemas, window)
     scope = Scope(arrow, None if window is None else analyst.arrow_type(window))
-    text = condition_text(on, scope)
+    text = condition_sql(on, analyst.same_condition) if is_object(on) else condition_text(on, scope)  # type: ignore[arg-type]
     check_text(text, analyst)
     tree = _proved(text, analyst)
     return _Splitter(text, analyst, Values(analyst, scope, event_time or {})).split(tree)
@@ -176,8 +180,10 @@ class _Splitter:
         for alias, some in filters.items():
             self._filter(alias, some)
         has_key = any(self._is_key(part) for part in several)
-        for part in several:
-            self._several(part, has_key)
+        for number, part in enumerate(several):
+            compared = isinstance(part, Node) and part.op in COMPARISONS.values()
+            early = self._is_key(part) or (compared and number == 0 and not has_key)
+            self._several(part, "guarded" if early else "safe")
         self._near_zero()
         return self._done()
 
@@ -207,9 +213,9 @@ class _Splitter:
         one, two = (self.values.sides(arg) for arg in part.args)
         return len(one) == len(two) == 1 and one != two and WINDOW not in one | two
 
-    def _several(self, part: Tree, has_key: bool) -> None:
+    def _several(self, part: Tree, early: Early) -> None:
         values, is_key = self.values, self._is_key(part)
-        values.early = "guarded" if is_key or not has_key else "safe"
+        values.early = early
         before = {alias: dict(columns) for alias, columns in values.computed.items()}
         try:
             self.exprs.append(values.predicate(part))
