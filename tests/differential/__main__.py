@@ -25,7 +25,7 @@ def main() -> None:
         for group in groups(cases):
             for verdict in verdicts(tables, group):
                 found.append(verdict)
-                if verdict.outcome == "different":
+                if verdict.outcome in ("different", "refused"):
                     print(verdict, flush=True)
         print(summary(found))
         print(f"{len(found)} cases in {time.monotonic() - began:.0f} s")

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import functions as sf
 
-from differential.answers import SPARK_ERRORS, Answer, Failed, Pairs, Refused, first_line, pairs
+from differential.answers import SPARK_ERRORS, Answer, Failed, Refused, first_line, pairs
 from differential.conditions import Case
 from differential.tables import Tables, in_mode
 from evenjoin.runtime.spark.conditions.analyst import quiet
@@ -31,6 +31,20 @@ def answer(tables: Tables, case: Case) -> Answer:
     """What Spark's join gives for one case, asked alone."""
     with in_mode(tables.spark, *case.mode), quiet():
         return _refusal(tables, case) or _joined(tables, case)
+
+
+def fails_somehow(tables: Tables, case: Case) -> bool:
+    """Whether a row makes Spark fail if it does not notice that the other side has no rows: it computes the keys of a
+    side or not, as its plan has it. A stream never knows that a side will have no rows."""
+    plain = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    before = {key: tables.spark.conf.get(key) for key in plain}
+    try:
+        for key, value in plain.items():
+            tables.spark.conf.set(key, value)
+        return isinstance(answer(tables, case), Failed)
+    finally:
+        for key, value in before.items():
+            tables.spark.conf.set(key, value)
 
 
 def _refusal(tables: Tables, case: Case) -> Refused | None:
@@ -73,6 +87,3 @@ def _joined(tables: Tables, case: Case) -> Answer:
     except SPARK_ERRORS as error:
         return Failed(first_line(error))
     return pairs(rows["a"].to_pylist(), rows["b"].to_pylist())
-
-
-__all__ = ["Pairs", "answer", "answers"]
