@@ -9,7 +9,7 @@ then we must refuse it as well.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from differential.rows import Flavour
 from differential.terms import BOTH_TERMS, CONSTANTS, LENGTHS, MEETING, STEPS, TERMS
@@ -52,6 +52,16 @@ def draw(seed: int) -> Case:
     return Case(seed, " AND ".join(parts), zone, ansi, flavour, event_time)
 
 
+def pooled(seed: int, pool: int) -> Case:
+    """A case whose conjuncts are the first ones of a few seeds, so that many cases have them in common: asked about
+    the same texts again, Spark's analyser need not be."""
+    rng = random.Random(f"pooled {seed}")
+    parts = [_conjunct(random.Random(f"pool {rng.randrange(pool)}")) for _ in range(rng.choice((1, 2, 2, 3)))]
+    if rng.random() < 0.3:
+        parts.append("l.i = r.i")
+    return replace(draw(seed), on=" AND ".join(parts), event_time=None)
+
+
 def _conjunct(rng: random.Random, depth: int = 0) -> str:
     shape = rng.random()
     if shape < 0.36:
@@ -76,7 +86,8 @@ def _sides(rng: random.Random) -> tuple[str, str]:
 
 
 def _term(rng: random.Random, kind: str, alias: str) -> str:
-    return rng.choice(TERMS[kind]).replace("@", alias)
+    term = rng.choice(TERMS[kind]).replace("@", alias)
+    return f"({term})" if kind == "truth" and rng.random() < 0.9 else term
 
 
 def _comparison(rng: random.Random) -> str:

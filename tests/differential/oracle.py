@@ -14,13 +14,13 @@ from pyspark.sql import functions as sf
 
 from differential.answers import SPARK_ERRORS, Answer, Failed, Refused, first_line, pairs
 from differential.conditions import Case
-from differential.tables import Tables, in_mode
+from differential.tables import INTERPRETED, Tables, configured, in_mode
 from evenjoin.runtime.spark.conditions.analyst import quiet
 
 
 def answers(tables: Tables, cases: Sequence[Case]) -> list[Answer]:
     """What Spark gives for cases of one mode and one flavour."""
-    with in_mode(tables.spark, *cases[0].mode), quiet():
+    with in_mode(tables.spark, *cases[0].mode), configured(tables.spark, INTERPRETED), quiet():
         found: dict[int, Answer] = {k: why for k, case in enumerate(cases) if (why := _refusal(tables, case))}
         fine = [k for k in range(len(cases)) if k not in found]
         found |= dict(zip(fine, _shared(tables, [cases[k] for k in fine]), strict=True))
@@ -34,17 +34,15 @@ def answer(tables: Tables, case: Case) -> Answer:
 
 
 def fails_somehow(tables: Tables, case: Case) -> bool:
-    """Whether a row makes Spark fail if it does not notice that the other side has no rows: it computes the keys of a
-    side or not, as its plan has it. A stream never knows that a side will have no rows."""
-    plain = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    before = {key: tables.spark.conf.get(key) for key in plain}
-    try:
-        for key, value in plain.items():
-            tables.spark.conf.set(key, value)
+    """Whether a row makes Spark fail with a plain plan. What its optimiser finds out may spare it the keys of some rows:
+    that the other side has no rows, or a filter that follows from two equalities. A stream cannot know the first."""
+    plain = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.constraintPropagation.enabled": "false",
+    }
+    with configured(tables.spark, plain):
         return isinstance(answer(tables, case), Failed)
-    finally:
-        for key, value in before.items():
-            tables.spark.conf.set(key, value)
 
 
 def _refusal(tables: Tables, case: Case) -> Refused | None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from differential.answers import SPARK_ERRORS, Answer, Failed, Pairs, Refused, first_line, pairs
 from differential.conditions import Case
-from differential.tables import SIDES, Tables, in_mode
+from differential.tables import INTERPRETED, SIDES, Tables, configured, in_mode
 from evenjoin.errors import EvenJoinError, SpecError, UnboundedStateWarning
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Asked, read_settings
@@ -38,7 +38,7 @@ class Ours:
 
 def answers(tables: Tables, cases: Sequence[Case]) -> list[Ours]:
     """Our answers for cases of one mode and one flavour."""
-    with in_mode(tables.spark, *cases[0].mode), quiet():
+    with in_mode(tables.spark, *cases[0].mode), configured(tables.spark, INTERPRETED), quiet():
         found = [_split(tables.analyst(), case) for case in cases]
         found = _each(lambda some: _joined(tables, *some), cases, found)
         return _each(lambda some: _filtered(tables, *some), cases, found)

@@ -5,7 +5,7 @@ Tables, and not frames of literals, because only tables have CHAR columns; and f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from evenjoin.runtime.spark.conditions.analyst import Analyst
 
 SIDES = ("l", "r")
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark evaluates expressions without compiling them first: for few rows and many expressions that is much faster."""
 
 
 class Tables:
@@ -64,11 +66,21 @@ class Tables:
 @contextmanager
 def in_mode(spark: Any, zone: str, ansi: bool) -> Iterator[None]:
     """The session in a time zone, with ANSI mode or without."""
-    before = {key: spark.conf.get(key) for key in (ZONE, ANSI)}
-    spark.conf.set(ZONE, zone)
-    spark.conf.set(ANSI, str(ansi).lower())
+    with configured(spark, {ZONE: zone, ANSI: str(ansi).lower()}):
+        yield
+
+
+@contextmanager
+def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session with other settings."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

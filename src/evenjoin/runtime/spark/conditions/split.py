@@ -40,7 +40,7 @@ from evenjoin.runtime.spark.conditions.analyst import Analyst
 from evenjoin.runtime.spark.conditions.hints import hints
 from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.travel import arrow_schema
-from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values
+from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values, terms
 from evenjoin.spec.condition import NEVER
 from evenjoin.spec.expr import Call, Expr, Literal, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
@@ -179,6 +179,8 @@ class _Splitter:
                 several.append(part)
         for alias, some in filters.items():
             self._filter(alias, some)
+        for part in several:
+            self._guard(part)
         has_key = any(self._is_key(part) for part in several)
         for number, part in enumerate(several):
             compared = isinstance(part, Node) and part.op in COMPARISONS.values()
@@ -206,6 +208,18 @@ class _Splitter:
             boolean = self.analyst.type(text)
             assert boolean is not None
             self.exprs.append(self.values.column(alias, text, boolean, False))
+
+    def _guard(self, part: Tree) -> None:
+        """A row with a NULL in a comparison (but `<=>`) matches nothing. Spark filters it out before it computes keys,
+        and so must we."""
+        if not isinstance(part, Node) or part.op not in COMPARISONS.values() or part.op == "<=>":
+            return
+        for term in (term for arg in part.args for term in terms(arg)):
+            column = self.values.plain(term)
+            if column is not None:
+                alias, test = column.name.partition(".")[0], f"{sql(term)} IS NOT NULL"
+                known = self.values.guards.get(alias)
+                self.values.guards[alias] = test if known is None else f"{known} AND {test}"
 
     def _is_key(self, part: Tree) -> bool:
         if not isinstance(part, Node) or part.op not in ("=", "<=>"):

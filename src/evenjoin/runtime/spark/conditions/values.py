@@ -243,13 +243,13 @@ class Values:
     def _event_times(self, tree: Node) -> bool:
         """Without ANSI sums wrap. Those of event times keep their shape all the same, because bounds of time come from
         them; a row so near to the end of its type that its sum could wrap fails loudly."""
-        terms = _terms(tree)
-        columns = [found for term in terms if self.sides(term) and (found := self.plain(term)) is not None]
+        summands = terms(tree)
+        columns = [found for term in summands if self.sides(term) and (found := self.plain(term)) is not None]
         for column in columns:
             alias, _, name = column.name.partition(".")
             if self.event_time.get(alias) != name:
                 return False
-        if not columns or len(columns) > 2 or sum(bool(self.sides(t)) for t in terms) != len(columns):
+        if not columns or len(columns) > 2 or sum(bool(self.sides(t)) for t in summands) != len(columns):
             return False
         for column in columns:
             alias, _, name = column.name.partition(".")
@@ -358,7 +358,8 @@ class Values:
         return Call("-", (ends[0], ends[1]))
 
 
-def _terms(tree: Tree) -> list[Tree]:
+def terms(tree: Tree) -> list[Tree]:
+    """The terms of a sum; of anything else, itself."""
     if isinstance(tree, Node) and tree.op in SUMS:
-        return [term for arg in tree.args for term in _terms(arg)]
+        return [term for arg in tree.args for term in terms(arg)]
     return [tree]
