@@ -10,5 +10,5 @@
 
 Claim: wherever Spark gives an answer, ours is the same or is refused with a reason. Where Spark fails on a row we may
 fail or not, never the reverse.
-    python -m differential --seed 7 --count 500        looks for differences and prints them
+    python -m differential --first 7 --count 500       looks for differences and prints them
 """

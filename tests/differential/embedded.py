@@ -24,7 +24,7 @@ TAKES_ZONE = "time_zone" in inspect.signature(evenjoin.local).parameters
 
 
 def answer(tables: Tables, case: Case) -> Answer:
-    """What the embedded engine gives. It compares times as ANSI mode does, so it is asked for that only."""
+    """What the embedded engine gives."""
     rows = {side: tables.arrow(case.flavour, side) for side in SIDES}
     options = {"time_zone": case.zone} if TAKES_ZONE else {}
     try:

@@ -34,8 +34,8 @@ def answer(tables: Tables, case: Case) -> Answer:
 
 
 def fails_somehow(tables: Tables, case: Case) -> bool:
-    """Whether a row makes Spark fail with a plain plan. What its optimiser finds out may spare it the keys of some rows:
-    that the other side has no rows, or a filter that follows from two equalities. A stream cannot know the first."""
+    """Whether a row makes Spark fail with a plain plan. What its optimiser finds out may spare it the keys of some
+    rows: that the other side has none, or a filter that follows from two equalities. A stream cannot know the first."""
     plain = {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "-1",

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from differential import oracle, ours
+from differential import embedded, oracle, ours
 from differential.answers import Answer, Failed, Pairs
 from differential.conditions import Case
 from differential.tables import Tables
@@ -23,6 +23,14 @@ def verdicts(tables: Tables, cases: Sequence[Case]) -> Iterator[Verdict]:
         for case, spark, mine in both:
             verdict = judge(case, spark, mine.answer)
             yield verdict if verdict.outcome != "different" else second_look(tables, case, mine.answer)
+
+
+def embedded_verdicts(tables: Tables, cases: Sequence[Case]) -> Iterator[Verdict]:
+    """The same for the embedded engine."""
+    for group in groups(cases):
+        for case, spark in zip(group, oracle.answers(tables, group), strict=True):
+            verdict = judge(case, spark, embedded.answer(tables, case))
+            yield verdict if verdict.outcome != "different" else second_look(tables, case, verdict.ours)
 
 
 def second_look(tables: Tables, case: Case, mine: Answer) -> Verdict:
@@ -45,6 +53,6 @@ def groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
 def summary(found: Sequence[Verdict]) -> str:
     """How many of each outcome, and the reasons of refusals by their beginning."""
     lines = [", ".join(f"{outcome} {count}" for outcome, count in Counter(v.outcome for v in found).most_common())]
-    reasons = Counter(v.ours.why[:90] for v in found if v.outcome == "refused" and not isinstance(v.ours, Pairs))
+    reasons = embedded.reasons(v.ours.why for v in found if v.outcome == "refused" and not isinstance(v.ours, Pairs))
     lines += [f"  {count:5} refused: {why}" for why, count in reasons.most_common(40)]
     return "\n".join(lines)
