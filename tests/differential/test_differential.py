@@ -22,6 +22,8 @@ FOUND = [
     Case(1117, "(l.t < r.t + r.v OR l.i > 7) AND l.i = 4 AND r.d / 3 = 0.7D", "Asia/Kolkata", False, "wild", "z"),
     Case(1594, "datediff(r.a, DATE'2026-03-01') = split(l.s, ' ')[0] AND r.i = 4", "UTC", True, "tame", None),
     Case(40001, "l.n = r.n AND r.z + r.v <=> l.z AND CAST(l.n AS DECIMAL(20,2)) = r.m", "UTC", False, "wild", "z"),
+    Case(26, "r.i = l.i OR (r.i IS NULL AND l.i IS NULL) AND l.i = r.i", "UTC", False, "wild", None),
+    Case(115, "r.i = l.i OR (r.i IS NULL AND l.i IS NULL) AND l.a < r.z", "UTC", False, "wild", None),
     Case(1026, "l.a <> r.z + r.v AND l.t = r.t AND l.i = 4", "UTC", False, "wild", None),
 ]
 """Cases that once gave another answer than Spark, cut down."""
@@ -40,8 +42,8 @@ def test_what_was_different_once(tables, case):
 
 
 def test_some_conditions(tables):
-    """No difference and few refusals in combinations of forty conjuncts, in New York's zone."""
-    cases = [pooled(seed, 40) for seed in range(120)]
+    """No difference and few refusals in combinations of two dozen conjuncts, in New York's zone."""
+    cases = [pooled(seed, 24) for seed in range(60)]
     cases = [replace(case, zone="America/New_York", ansi=False, flavour="wild") for case in cases]
     _check(tables, cases)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import evenjoin
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import ordered_int64
@@ -332,3 +333,17 @@ def test_a_moved_key_at_the_edge_of_int64_matches_nothing() -> None:
     spec = build_spec({"l": INTS, "r": INTS}, "l.a + r.b = -5")
     columns = {"l.a": pa.array([-(2**63), 6, None]), "r.b": pa.array([2**63 - 5, 1, 1])}
     assert matched(spec, columns, 3).to_pylist() == [True, False, False]
+
+
+@pytest.mark.parametrize("rest", ["l.t = r.t", "l.t < 5", "l.k IS NOT NULL"])
+def test_more_than_both_null_is_no_null_safe_equality(rest):
+    """`x = y OR (x IS NULL AND y IS NULL) AND more` does not let every pair of NULLs through, as `x <=> y` would."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+    rows = pa.table({"k": [None, None, 1], "t": [1, 9, 1]}, schema)
+    on = f"l.k = r.k OR (l.k IS NULL AND r.k IS NULL) AND {rest}"
+    with pytest.warns(evenjoin.UnboundedStateWarning):
+        join = evenjoin.local({"l": schema, "r": schema}, on)
+    with join:
+        assert (
+            join.process({"l": rows, "r": rows}).num_rows == {"l.t = r.t": 3, "l.t < 5": 3, "l.k IS NOT NULL": 1}[rest]
+        )

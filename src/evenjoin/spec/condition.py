@@ -217,7 +217,7 @@ def _null_safe_pattern(expr: Expr) -> Expr:
     for one, other in (expr.args, expr.args[::-1]):
         if isinstance(one, Call) and one.name == "=" and isinstance(other, Call) and other.name == "AND":
             nulls = {arg.args[0] for arg in other.args if isinstance(arg, Call) and arg.name == "IS NULL"}
-            if len(nulls) == 2 and nulls == set(one.args):
+            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
                 return Call("<=>", one.args, expr.at)
     return expr
 
