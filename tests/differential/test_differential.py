@@ -43,7 +43,7 @@ def test_what_was_different_once(tables, case):
 
 def test_some_conditions(tables):
     """No difference and few refusals in combinations of two dozen conjuncts, in New York's zone."""
-    cases = [pooled(seed, 24) for seed in range(60)]
+    cases = [pooled(seed, 24) for seed in range(120)]
     cases = [replace(case, zone="America/New_York", ansi=False, flavour="wild") for case in cases]
     _check(tables, cases)
 

@@ -24,7 +24,7 @@ MORE = [
     Case(0, "l.t - r.t <= INTERVAL 1 DAY AND l.i = r.i", NEW_YORK, False, "wild", "t"),
     Case(0, "abs(l.t - r.t) <= INTERVAL 24 HOURS", NEW_YORK, True, "tame", "t"),
     Case(0, "l.t = r.z", NEW_YORK, False, "wild", None),
-    Case(0, "l.t = r.a OR l.t = r.z", KOLKATA, True, "tame", None),
+    Case(0, "l.t <= r.a OR l.t = r.z", KOLKATA, True, "tame", None),
     Case(0, "l.d = 0.3 AND r.d >= 0.7D", "UTC", False, "wild", None),
     Case(0, "l.m = r.d", "UTC", False, "wild", None),
     Case(0, "l.m / 3 <= r.m AND l.b = r.b", "UTC", True, "tame", None),
