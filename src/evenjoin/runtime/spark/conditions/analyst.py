@@ -34,7 +34,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, Struct
 from evenjoin.errors import ConditionError
 from evenjoin.spec.expr import Literal
 from evenjoin.spec.scope import WINDOW
-from evenjoin.spec.skeleton import identifiers
+from evenjoin.spec.skeleton import identifiers, names
 
 KERNEL = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
@@ -123,6 +123,9 @@ class Analyst:
         return self._sides[text]
 
     def _read(self, text: str) -> frozenset[str]:
+        owner = self._owner(text)
+        if owner is not None or text.isdigit():
+            return frozenset() if owner is None else frozenset((owner,))
         if _field(self._nothing, text) is not None:
             return frozenset()
         alone = [alias for alias, frame in self._frames.items() if _field(frame, text) is not None]
@@ -133,6 +136,14 @@ class Analyst:
         loose = {a for a, s in self.schemas.items() if a not in named and words & {n.lower() for n in s.names}}
         several = frozenset(named if len(named) > 1 else named | loose)
         return several if len(several) > 1 else frozenset(self._frames)
+
+    def _owner(self, text: str) -> str | None:
+        """The side of a name such as `l.k`, where it can mean nothing else. It need not be asked of Spark."""
+        parts = names(text)
+        if parts is None or len(parts) != 2 or parts[0] not in self.schemas:
+            return None
+        shadowed = any(parts[0].lower() in map(str.lower, schema.names) for schema in self.schemas.values())
+        return None if shadowed or parts[1] not in self.schemas[parts[0]].names else parts[0]
 
     def same(self, one: str, other: str) -> bool:
         """Whether Spark's analyser makes the same of both texts."""
@@ -154,8 +165,8 @@ class Analyst:
         one, two = self.field(left), self.field(right)
         if one is None or two is None or self.field(f"({left}) {op} ({right})") is None:
             return None
-        chars = [_char_width(field) for field in (one, two)]
-        if not any(chars):
+        chars = [char_width(field) for field in (one, two)]
+        if chars[0] == chars[1]:
             if one.dataType == two.dataType:
                 return Meeting(one.dataType, left, right)
             if isinstance(one.dataType, DayTimeIntervalType) and isinstance(two.dataType, DayTimeIntervalType):
@@ -166,6 +177,8 @@ class Analyst:
         for target in dict.fromkeys(proposed):
             for first in _forms(left, types[0], target, max(chars)):
                 for second in _forms(right, types[1], target, max(chars)):
+                    if any(chars) and (first, second) == (left, right):
+                        continue  # it is the same text, but a CHAR in it is padded only by Spark
                     if self.same(f"({left}) {op} ({right})", f"({first}) {op} ({second})"):
                         met = self.type(first)
                         return None if met is None else Meeting(met, first, second)
@@ -222,8 +235,8 @@ def _field(frame: DataFrame, text: str) -> StructField | None:
         return None
 
 
-def _char_width(field: StructField) -> int:
-    """The width of a CHAR column, which Spark pads before it compares; 0 for anything else."""
+def char_width(field: StructField) -> int:
+    """The width of a CHAR column, which Spark pads before it compares it with another width; 0 for anything else."""
     found = re.fullmatch(r"char\((\d+)\)", (field.metadata or {}).get(_CHAR, ""))
     return int(found[1]) if found else 0
 

@@ -16,7 +16,8 @@ Spark does not. What is not proved goes to Spark's filter or is refused; it is n
   engine can evaluate them all from plain columns and constants.
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
-* What may fail for a row is computed early only if it is a key, guarded by the side's filters, or if there is no key.
+* What may fail for a row is computed early only where Spark computes it for every row too: in a key, guarded by the
+  side's filters, and in a comparison that comes before all others of a condition without a key.
 
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
@@ -45,6 +46,7 @@ from evenjoin.spec.skeleton import Node, SkeletonError, Slice, Tree, calls, skel
 
 ALWAYS = Literal(True, pa.bool_())
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
+_ORDERINGS = ("<", "<=", ">", ">=")
 _CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
 _CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -175,8 +177,9 @@ class _Splitter:
         for alias, some in filters.items():
             self._filter(alias, some)
         has_key = any(self._is_key(part) for part in several)
-        for part in several:
-            self._several(part, has_key)
+        for number, part in enumerate(several):
+            for_every_row = isinstance(part, Node) and part.op in _ORDERINGS and number == 0 and not has_key
+            self._several(part, self._is_key(part) or for_every_row)
         self._near_zero()
         return self._done()
 
@@ -206,16 +209,17 @@ class _Splitter:
         one, two = (self.values.sides(arg) for arg in part.args)
         return len(one) == len(two) == 1 and one != two and WINDOW not in one | two
 
-    def _several(self, part: Tree, has_key: bool) -> None:
-        values, is_key = self.values, self._is_key(part)
-        values.early = "guarded" if is_key or not has_key else "safe"
+    def _several(self, part: Tree, for_every_row: bool) -> None:
+        """A conjunct of several sides; the last argument says whether Spark evaluates its operands for every row."""
+        values = self.values
+        values.early = "guarded" if for_every_row else "safe"
         before = {alias: dict(columns) for alias, columns in values.computed.items()}
         try:
             self.exprs.append(values.predicate(part))
         except Elsewhere as reason:
             values.computed.update(before)
             self.left.append((part, str(reason)))
-            if is_key and isinstance(part, Node):
+            if self._is_key(part) and isinstance(part, Node):
                 self._hashed(part)
         if isinstance(part, Node) and len(part.args) == 2:
             self.exprs += hints(values, part.op, *part.args)
