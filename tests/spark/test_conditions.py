@@ -220,6 +220,8 @@ def test_an_expression_that_fails_for_rows_without_a_match_does_no_harm(spark):
     same(sides, "l.k = r.k AND l.a[0] < r.x")
     same(sides, "l.n <> 0 AND 100 / l.n > 5 AND l.k = r.k")
     same(sides, "l.n <> 0 AND 100 / l.n = 20 * r.k")
+    same(sides, "l.n = 0 OR 100 / l.n > r.x")
+    same(sides, "l.k < r.x AND l.n > r.x AND 100 / l.n > r.x")
 
 
 def test_three_sides(spark):
@@ -305,7 +307,6 @@ def test_collated_and_padded_text(spark, tmp_path):
         sides[alias] = spark.table(f"padded_{alias}").withColumn("k", sf.expr("v COLLATE UTF8_LCASE"))
     for on in (
         "l.c = r.c",
-        "l.c = r.v",
         "l.c < r.c",
         "l.c = 'abc' AND l.c = r.c",
         "l.k = r.k",
@@ -315,6 +316,8 @@ def test_collated_and_padded_text(spark, tmp_path):
         "l.id = r.id AND concat(l.k, r.k) = 'AA'",
     ):
         same(sides, on)
+    with pytest.raises(ConditionError, match="CHAR"):
+        prepare(sides, "l.c = r.c OR concat(l.v, r.v) = 'x'")
     assert same(sides, "l.v = r.v", ["l.k", "r.id"]).schema["k"].dataType.simpleString() == "string collate UTF8_LCASE"
     for alias in sides:
         spark.sql(f"DROP TABLE padded_{alias}")

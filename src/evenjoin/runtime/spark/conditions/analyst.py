@@ -34,7 +34,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, Struct
 from evenjoin.errors import ConditionError
 from evenjoin.spec.expr import Literal
 from evenjoin.spec.scope import WINDOW
-from evenjoin.spec.skeleton import identifiers
+from evenjoin.spec.skeleton import identifiers, names
 
 KERNEL = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
@@ -123,6 +123,9 @@ class Analyst:
         return self._sides[text]
 
     def _read(self, text: str) -> frozenset[str]:
+        owner = self._owner(text)
+        if owner is not None or text.isdigit():
+            return frozenset() if owner is None else frozenset((owner,))
         words = {word.lower() for word in identifiers(text)}
         named = {alias for alias in self._frames if alias.lower() in words}
         if len(named) == 1 and _field(self._frames[next(iter(named))], text) is not None:
@@ -135,6 +138,14 @@ class Analyst:
         loose = {a for a, s in self.schemas.items() if a not in named and words & {n.lower() for n in s.names}}
         several = frozenset(named if len(named) > 1 else named | loose)
         return several if len(several) > 1 else frozenset(self._frames)
+
+    def _owner(self, text: str) -> str | None:
+        """The side of a name such as `l.k`, where it can mean nothing else. It need not be asked of Spark."""
+        parts = names(text)
+        if parts is None or len(parts) != 2 or parts[0] not in self.schemas:
+            return None
+        shadowed = any(parts[0].lower() in map(str.lower, schema.names) for schema in self.schemas.values())
+        return None if shadowed or parts[1] not in self.schemas[parts[0]].names else parts[0]
 
     def same(self, one: str, other: str) -> bool:
         """Whether Spark's analyser makes the same of both texts."""
@@ -156,7 +167,7 @@ class Analyst:
         one, two = self.field(left), self.field(right)
         if one is None or two is None or self.field(f"({left}) {op} ({right})") is None:
             return None
-        if one.dataType == two.dataType and any(chars := [_char_width(field) for field in (one, two)]):
+        if one.dataType == two.dataType and any(chars := [char_width(field) for field in (one, two)]):
             return self._meet_padded(left, op, right, one.dataType, chars)
         if one.dataType == two.dataType:
             return Meeting(one.dataType, left, right)
@@ -235,8 +246,8 @@ def _field(frame: DataFrame, text: str) -> StructField | None:
         return None
 
 
-def _char_width(field: StructField) -> int:
-    """The width of a CHAR column, which Spark pads before it compares; 0 for anything else."""
+def char_width(field: StructField) -> int:
+    """The width of a CHAR column, which Spark pads before it compares it with another width; 0 for anything else."""
     found = re.fullmatch(r"char\((\d+)\)", (field.metadata or {}).get(_CHAR, ""))
     return int(found[1]) if found else 0
 

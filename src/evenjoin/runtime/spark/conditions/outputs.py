@@ -29,13 +29,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
-from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
+from evenjoin.runtime.spark.conditions.analyst import Analyst, char_width, refusal
 from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
 from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
 from evenjoin.spec.scope import WINDOW, Scope, pointing
 from evenjoin.spec.select import Outputs, check_unique, struct_of
-from evenjoin.spec.skeleton import identifiers, names, tokens
+from evenjoin.spec.skeleton import COMPARISONS, identifiers, names, tokens
 
 Select = str | SparkColumn | Sequence[str | SparkColumn] | None
 """What a user gives as `select`."""
@@ -72,6 +72,7 @@ def read_outputs(select: Select, made: Split, scope: Scope) -> tuple[Outputs, Fi
     entries = _entries(select, made.analyst, scope)
     if entries is not None:
         check_unique([entry.name for entry in entries])
+    _check_chars([made.spark_filter or "", *(e.text for e in entries or [] if e.column is None)], made.analyst)
     if made.spark_filter is None and (entries is None or all(entry.column is not None for entry in entries)):
         if entries is None:
             return Outputs(tuple(_structs(scope, None))), None
@@ -83,6 +84,17 @@ def read_outputs(select: Select, made: Split, scope: Scope) -> tuple[Outputs, Fi
     texts = [entry.text for entry in entries] + [made.spark_filter or ""]
     finish = Finish(_lifted(texts, scope), made.spark_filter, tuple((e.text, e.name) for e in entries))
     return Outputs(tuple(_structs(scope, texts)) or (("~", Literal(True, pa.bool_())),)), finish
+
+
+def _check_chars(texts: Sequence[str], analyst: Analyst) -> None:
+    """Refuse comparisons of CHAR columns in results: there they are fields, which Spark does not pad."""
+    padded = {f.name.lower() for schema in analyst.schemas.values() for f in schema.fields if char_width(f)}
+    for text in texts:
+        words = {word.upper() for word, _, _ in tokens(text)}
+        named = sorted(padded & {word.lower() for word in identifiers(text)})
+        if named and words & {*COMPARISONS, "IN", "BETWEEN", "LIKE", "CASE"}:
+            raise ConditionError(f"{named[0]} is a CHAR column, which Spark pads in some comparisons only: CAST it to "
+                                 "STRING before the join", text)  # fmt: skip
 
 
 def engine_schema(schema: pa.Schema, outputs: Outputs, analyst: Analyst) -> StructType:

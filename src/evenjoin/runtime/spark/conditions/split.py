@@ -228,7 +228,7 @@ class _Splitter:
         return len(one) == len(two) == 1 and one != two and WINDOW not in one | two
 
     def _several(self, part: Tree, early: Early) -> None:
-        values, is_key = self.values, self._is_key(part)
+        values = self.values
         values.early = early
         before = {alias: dict(columns) for alias, columns in values.computed.items()}
         try:
@@ -236,7 +236,7 @@ class _Splitter:
         except Elsewhere as reason:
             values.computed.update(before)
             self.left.append((part, str(reason)))
-            if is_key and isinstance(part, Node):
+            if self._is_key(part) and isinstance(part, Node):
                 self._hashed(part)
         if isinstance(part, Node) and len(part.args) == 2:
             self.exprs += hints(values, part.op, *part.args)
