@@ -30,8 +30,8 @@ from evenjoin.sim.scripted import SCRIPTS, Scripted
 from evenjoin.sim.stream import Mode, Stream
 from evenjoin.sim.sweep import outcome_of, seeded
 
-NAMED = ("hash", "fastjoin", "djb", "lsstream", "readj")
-ZIPF = (0.0, 0.4, 0.8, 1.0, 1.2)
+NAMED = ("hash", "fastjoin", "djb", "lsstream")
+ZIPF = (0.0, 0.6, 1.0, 1.4)
 MODES: tuple[Mode, ...] = ("stationary", "drifting")
 NODE = 4
 """Cores of a node."""
@@ -58,18 +58,24 @@ class Point:
         return mean(mine) / mean(its), max(a / b for a, b in zip(mine, its, strict=True))
 
 
-def scenarios(instances: Sequence[int], rows: float, keys: int, batches: int) -> list[tuple[str, Scenario]]:
-    """Every stream on every cluster, with its name."""
-    found: list[tuple[str, Stream | Scripted]] = [
-        (f"zipf {zipf:g} {mode}", Stream(keys, (rows, rows), (zipf, zipf), mode=mode, batches=batches))
-        for mode, zipf in product(MODES, ZIPF)
-    ]
-    found += [(script, Scripted(script, keys, (rows, rows), batches=batches)) for script in SCRIPTS]
-    clusters = [(size, cores) for size in instances for cores in (size, max(size // 4, 2))]
+def scenarios(instances: Sequence[int], rows: int, keys: int, batches: int) -> list[tuple[str, Scenario]]:
+    """Every stream on every cluster, with its name; a side has so many rows a batch for each instance."""
     return [
         (name, Scenario(source, instances=size, cluster=cluster(cores)))
-        for (size, cores), (name, source) in product(clusters, found)
+        for size in instances
+        for cores in (size, max(size // 4, 2))
+        for name, source in streams(rows * size, keys, batches)
     ]
+
+
+def streams(rows: int, keys: int, batches: int) -> list[tuple[str, Stream | Scripted]]:
+    """Skew by a law, and hot keys by a script, each with its name."""
+    both = rows, rows
+    by_law = [
+        (f"zipf {zipf:g} {mode}", Stream(keys, both, (zipf, zipf), mode=mode, batches=batches))
+        for mode, zipf in product(MODES, ZIPF)
+    ]
+    return [*by_law, *((script, Scripted(script, keys, both, batches=batches)) for script in SCRIPTS)]
 
 
 def cluster(cores: int) -> Cluster:
@@ -87,7 +93,7 @@ def measured(base: Scenario, strategy: str, seed: int) -> tuple[float, int]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--instances", default="8,16,48,100", show_default=True, help="Numbers with commas.")
 @click.option("--stream", "only", default="", help="Those streams only whose names have this in them.")
-@click.option("--rows", default=40_000, type=click.IntRange(1), show_default=True, help="Of a side in a batch.")
+@click.option("--rows", default=20_000, type=click.IntRange(1), show_default=True, help="An instance, of a side.")
 @click.option("--keys", default=20_000, type=click.IntRange(1), show_default=True)
 @click.option("--batches", default=24, type=click.IntRange(4), show_default=True)
 @click.option("--seeds", default=5, type=click.IntRange(1), show_default=True)
