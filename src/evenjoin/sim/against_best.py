@@ -30,7 +30,7 @@ from evenjoin.sim.scripted import SCRIPTS, Scripted
 from evenjoin.sim.stream import Mode, Stream
 from evenjoin.sim.sweep import outcome_of, seeded
 
-NAMED = ("hash", "fastjoin", "djb", "lsstream")
+NAMED = "hash,fastjoin,djb,lsstream"
 ZIPF = (0.0, 0.6, 1.0, 1.4)
 MODES: tuple[Mode, ...] = ("stationary", "drifting")
 NODE = 4
@@ -92,6 +92,7 @@ def measured(base: Scenario, strategy: str, seed: int) -> tuple[float, int]:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--instances", default="8,16,48,100", show_default=True, help="Numbers with commas.")
+@click.option("--strategies", default=NAMED, show_default=True, help="Besides auto.")
 @click.option("--stream", "only", default="", help="Those streams only whose names have this in them.")
 @click.option("--rows", default=20_000, type=click.IntRange(1), show_default=True, help="An instance, of a side.")
 @click.option("--keys", default=20_000, type=click.IntRange(1), show_default=True)
@@ -101,12 +102,12 @@ def measured(base: Scenario, strategy: str, seed: int) -> tuple[float, int]:
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes.")
 @click.option("--out", default="build/best-simulated.json", type=click.Path(path_type=Path), show_default=True)
 def main(
-    instances: str, only: str, rows: int, keys: int, batches: int, seeds: int, first_seed: int, jobs: int, out: Path
+    instances: str, strategies: str, only: str, rows: int, keys: int, batches: int, seeds: int, first_seed: int, jobs: int, out: Path
 ) -> None:  # fmt: skip
     """Simulate auto and the named strategies on the same streams."""
     sizes = [int(size) for size in instances.split(",")]
     console, points = open_console(), [one for one in scenarios(sizes, rows, keys, batches) if only in one[0]]
-    numbers, systems, found = range(first_seed, first_seed + seeds), (*NAMED, "auto"), []
+    numbers, systems, found = range(first_seed, first_seed + seeds), (*strategies.split(","), "auto"), []
     table = Table(
         "stream", "instances", "cores", "best", "auto / best", "worst seed", "auto / hash", "worst", "changes"
     )
