@@ -102,7 +102,8 @@ def measured(base: Scenario, strategy: str, seed: int) -> tuple[float, int]:
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes.")
 @click.option("--out", default="build/best-simulated.json", type=click.Path(path_type=Path), show_default=True)
 def main(
-    instances: str, strategies: str, only: str, rows: int, keys: int, batches: int, seeds: int, first_seed: int, jobs: int, out: Path
+    instances: str, strategies: str, only: str, rows: int, keys: int, batches: int, seeds: int, first_seed: int,
+    jobs: int, out: Path,
 ) -> None:  # fmt: skip
     """Simulate auto and the named strategies on the same streams."""
     sizes = [int(size) for size in instances.split(",")]
@@ -135,6 +136,8 @@ def main(
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
     console.print(table)
+    if not found:
+        raise click.BadParameter(f"no stream has {only!r} in its name", param_hint="'--stream'")
     far = max(point.over(point.best)[0] for point in found)
     console.print(f"{len(found)} points, auto / best at most {far:.3f}", highlight=False)
 
