@@ -139,7 +139,7 @@ def test_auto_against_the_best_runs_a_stream_on_both_clusters(tmp_path):
     out = tmp_path / "best.json"
     small = [
         "--stream",
-        "zipf 1.2",
+        "zipf 1.4",
         "--instances",
         "4",
         "--rows",
