@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 
 import pyarrow.compute as pc
 import pytest
+from click.testing import CliRunner
 
 import evenjoin
-from evenjoin.bench.against_best import judged, told
+from evenjoin.bench.against_best import judged, main, told
 from evenjoin.bench.catalog import workload
-from evenjoin.bench.compare import Comparison, Run
-from evenjoin.bench.compare_plots import panels_plot, png
+from evenjoin.bench.compare import Comparison, Run, Trace
+from evenjoin.bench.compare_plots import Panel, panels_plot, png
+from evenjoin.bench.compare_report import as_document
 from evenjoin.bench.cpu import Usage
 from evenjoin.bench.jobs import Outcome
 from evenjoin.bench.join_workload import Size
@@ -84,4 +87,19 @@ def test_auto_is_judged_by_the_median_of_its_rounds_over_the_best_of_the_others(
     assert (auto.name, ratio) == ("auto", pytest.approx(1.1))
     assert told(auto) == "auto 22 (21-90)"
     assert told(runs[1]) == "djb 20"
-    assert png(panels_plot([comparison] * 4)).startswith(b"\x89PNG")
+    assert png(panels_plot([Panel.of(comparison)] * 4)).startswith(b"\x89PNG")
+
+
+def test_a_figure_is_drawn_again_from_what_was_saved(tmp_path):
+    """A saved comparison gives the panel that the comparison itself gives."""
+    measures = {"hash": (1.0,) * 3, "auto": (1.0,) * 3}
+    trace = Trace((1.0,) * 3, measures, ("",) * 3, (), (), (), (), (2,) * 3, (1,) * 3, (1,) * 3, ())
+    runs = tuple(replace(run(name, 900, 900, 30), trace=trace) for name in ("hash", "auto"))
+    comparison = Comparison(workload("script-hot", Size(10, 4)), 4, runs[0].outcome, runs)
+    saved = json.loads(json.dumps(as_document(comparison)))
+    assert Panel.read(saved).runs[1][0] == "auto"
+    assert [list(ms) for _, ms, _ in Panel.read(saved).runs] == [list(ms) for _, ms, _ in Panel.of(comparison).runs]
+    (tmp_path / "best.json").write_text(json.dumps({"runs": [saved]}))
+    drawn = CliRunner().invoke(main, ["--redraw", str(tmp_path / "best.json"), "--figure", str(tmp_path / "a.png")])
+    assert drawn.exit_code == 0, drawn.output
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -1,7 +1,8 @@
 """`auto` against the best of the named strategies, workload by workload: ``python -m evenjoin.bench.against_best``.
 
     python -m evenjoin.bench.against_best G11 zipf1.0 --strategies hash,djb --batches 16
-    python -m evenjoin.bench.against_best script-hot script-flash --strategies hash --figure docs/auto.png
+    python -m evenjoin.bench.against_best script-hot script-flash --strategies hash --figure build/auto.png
+    python -m evenjoin.bench.against_best --redraw build/best/best.json --figure build/auto.png
 
 Each workload is a comparison (``compare``): the same files, every strategy in a process of its own, and the number of
 results compared with DuckDB's. A line tells the mean time of a warm batch under each strategy, pauses for migrations
@@ -25,7 +26,7 @@ from rich.table import Table
 
 from evenjoin.bench.catalog import NAMES, workload
 from evenjoin.bench.compare import WARM, Comparison, Plan, Run, compare, suiting
-from evenjoin.bench.compare_plots import panels_plot, png
+from evenjoin.bench.compare_plots import Panel, panels_plot, png
 from evenjoin.bench.compare_report import as_document
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.report import machine
@@ -42,12 +43,18 @@ from evenjoin.errors import EvenJoinError
 @click.option("--seed", type=click.IntRange(0), help="Default: the workload's own.")
 @click.option("--repeat", default=1, type=click.IntRange(1), show_default=True, help="Rounds; the median counts.")
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="A PNG with the batch times.")
+@click.option("--redraw", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Run nothing: draw the figure of these files again.")  # fmt: skip
 @click.option("--out", default="build/best", type=click.Path(path_type=Path), show_default=True)
 def main(
     names: tuple[str, ...], strategies: str, instances: int, batches: int | None, rows: int | None, seed: int | None,
-    repeat: int, figure: Path | None, out: Path,
+    repeat: int, figure: Path | None, redraw: tuple[Path, ...], out: Path,
 ) -> None:  # fmt: skip
     """Compare auto with the best named strategy on each WORKLOAD (default: all that have two sides)."""
+    if redraw:
+        saved = [run for path in redraw for run in json.loads(path.read_text())["runs"]]
+        (figure or out / "best.png").write_bytes(png(panels_plot([*map(Panel.read, saved)])))
+        return
     console, found = open_console(), []
     table = Table("workload", "mean warm batch, ms", "auto / best", "auto changed", "moved")
     for name in names or [one for one in NAMES if len(workload(one).aliases) == 2]:
@@ -63,7 +70,7 @@ def main(
         (out / "best.json").write_text(json.dumps(record, indent=1) + "\n")
     console.print(table)
     if figure is not None:
-        figure.write_bytes(png(panels_plot(found)))
+        figure.write_bytes(png(panels_plot([*map(Panel.of, found)])))
     wrong = [one.workload.name for one in found if not one.counts_agree]
     if wrong:
         raise EvenJoinError(f"results differ from DuckDB's: {', '.join(wrong)}")
