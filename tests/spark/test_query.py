@@ -180,7 +180,7 @@ def test_refused_at_definition(spark, tmp_path):
     with pytest.raises(evenjoin.ConditionError, match="nope"):
         evenjoin.join(both, on="l.k = r.nope")
     with pytest.raises(evenjoin.ConditionError):
-        evenjoin.join(both, on="l.k = r.id")
+        evenjoin.join(both, on="l.k + r.id")
     with pytest.raises(evenjoin.SpecError, match="event"):
         evenjoin.join(both, on="l.k = r.k", window=evenjoin.tumbling("5 seconds"))
     with pytest.raises(evenjoin.SpecError, match="readStream"):

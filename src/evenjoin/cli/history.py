@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class RecordedJoin:
     event_time  alias -> column; None for a side without one
     select      (name, expression) of every output column
     redact_keys whether keys are kept out of everything but the segments
+    evaluated   what Spark evaluates: columns of the sides, a filter and the output of the results; empty for nothing
     """
 
     sides: tuple[str, ...]
@@ -46,6 +47,7 @@ class RecordedJoin:
     event_time: Mapping[str, str | None]
     select: tuple[tuple[str, str], ...]
     redact_keys: bool
+    evaluated: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_timestamps(self) -> bool:

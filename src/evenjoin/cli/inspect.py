@@ -6,7 +6,7 @@ Reads only; safe beside a running query. Keys can be private, so they are shown 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -73,10 +73,23 @@ def inspect(
         console.print(f"\n{verified} segment files verified")
 
 
+def evaluated(what: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What Spark evaluates of a join, as name and text. A filter and an output send results through Spark's JVM."""
+    for alias, columns in what.get("computed", {}).items():
+        for name, text in columns.items():
+            yield "Spark computes", f"{alias}.{name} = {text}"
+    if what.get("filter"):
+        yield "Spark filters", f"the results by {what['filter']}"
+    if what.get("output"):
+        yield "Spark emits", ", ".join(text if text == name else f"{text} AS {name}" for text, name in what["output"])
+
+
 def summary(history: History) -> Table:
     """The join, its table, and the totals, as name and value."""
     rows = Table.grid(padding=(0, 2))
     rows.add_row("[bold]join[/]", cell(f"{history.join.how}, {history.join.condition}"))
+    for name, text in evaluated(history.join.evaluated):
+        rows.add_row(f"[bold]{name}[/]", cell(text))
     if history.last is None or history.table is None:
         return rows
     table, totals = history.table, history.last.totals

@@ -3,6 +3,7 @@
 The way through:
 
     window, event_time                       the arguments about time
+    skeleton                                 tokens -> what a join must understand of SQL, and slices of the rest
     sql -> scope -> parse -> expr            SQL text -> expressions (functions, coercion, lazy: how they are evaluated)
     linear -> condition -> order, band       the condition taken apart: keys, ranges, filters, residual
     classes -> two_sides, many_sides         put together as a graph: indexes of sides, edges between them (graph)
@@ -11,12 +12,12 @@ The way through:
 Not here: everything that runs. A JoinSpec says what a result is, not how it is found.
 """
 
-from evenjoin.spec.condition import Condition, Key, Range, read_condition
+from evenjoin.spec.condition import Condition, Key, Prepared, Range, read_condition
 from evenjoin.spec.expr import Expr
 from evenjoin.spec.join_spec import JoinSpec, SideSpec, build_spec
 from evenjoin.spec.parse import parse
 from evenjoin.spec.scope import Scope
-from evenjoin.spec.select import Output
+from evenjoin.spec.select import Output, Outputs
 from evenjoin.spec.window import Window, parse_duration, sliding, tumbling
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "JoinSpec",
     "Key",
     "Output",
+    "Outputs",
+    "Prepared",
     "Range",
     "Scope",
     "SideSpec",

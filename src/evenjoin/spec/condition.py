@@ -18,8 +18,8 @@ supports (join_spec.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -81,7 +81,8 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """The condition, taken apart; see the top of this file. ``conjuncts`` are all of them, each once, in the order
-    written."""
+    written. ``elsewhere`` has the sides of each conjunct that is not among them, because somebody else enforces it on
+    the results."""
 
     text: str
     conjuncts: tuple[Expr, ...]
@@ -89,6 +90,7 @@ class Condition:
     ranges: tuple[Range, ...]
     filters: tuple[tuple[str, Expr], ...]
     residual: tuple[Expr, ...]
+    elsewhere: tuple[frozenset[str], ...] = ()
 
     @property
     def canonical(self) -> str:
@@ -107,8 +109,23 @@ class Condition:
         return [c for c in self.conjuncts if c in left]
 
 
-def read_condition(on: str | Sequence[str], scope: Scope) -> Condition:
-    """Read ``on``: SQL, one column name, or a list of column names that all sides have."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A condition that was read before: its text, the expression that is to be enforced, and the sides of each conjunct
+    that is enforced elsewhere. ``evaluated`` says in JSON what a checkpoint must agree on besides."""
+
+    text: str
+    expr: Expr
+    elsewhere: tuple[frozenset[str], ...] = ()
+    evaluated: Mapping[str, object] = field(default_factory=dict)
+
+
+def read_condition(on: str | Sequence[str] | Prepared, scope: Scope) -> Condition:
+    """Read ``on``: SQL, one column name, or a list of column names that all sides have; or what was read before."""
+    if isinstance(on, Prepared):
+        with pointing(on.text):
+            found = _classify(on.text, list(dict.fromkeys(_conjuncts(on.expr))), scope)
+        return replace(found, elsewhere=on.elsewhere)
     text = condition_text(on, scope)
     expr = parse(text, scope)
     with pointing(text):

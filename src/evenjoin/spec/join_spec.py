@@ -27,18 +27,18 @@ Not here: the watermark itself, and everything that runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from evenjoin.errors import SpecError
-from evenjoin.spec.condition import Condition, read_condition
+from evenjoin.spec.condition import Condition, Prepared, read_condition
 from evenjoin.spec.event_time import EventTimes, read_event_times
 from evenjoin.spec.expr import Column, Expr
 from evenjoin.spec.graph import Edge, Graph, Index, closure
 from evenjoin.spec.many_sides import many_sided
 from evenjoin.spec.scope import Scope, check_aliases
-from evenjoin.spec.select import Output, read_select
+from evenjoin.spec.select import Output, Outputs, read_select
 from evenjoin.spec.two_sides import two_sided
 from evenjoin.spec.window import Duration, Window
 
@@ -72,7 +72,8 @@ class SideSpec:
 class JoinSpec:
     """A whole join; see the top of this file. `schema` has the columns of its results, `text` is the condition as
     written, `canonical` its text without the user's spelling (render.py). `residual` is what reads three sides or more,
-    or a side and its window; with two sides it is None, because their edge has everything."""
+    or a side and its window; with two sides it is None, because their edge has everything. `evaluated` is what is
+    computed outside the engine: columns of the sides, a filter and the output, as JSON for the checkpoint."""
 
     sides: tuple[SideSpec, ...]
     edges: tuple[Edge, ...]
@@ -85,6 +86,7 @@ class JoinSpec:
     late: str = "drop"
     watermark_policy: str = "min"
     residual: Expr | None = None
+    evaluated: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property
     def equal_codes(self) -> bool:
@@ -138,6 +140,7 @@ class JoinSpec:
             "window": None if self.window is None else list(self.window),
             "event_time": {side.alias: side.event_time for side in self.sides},
             "select": [[output.name, str(output.expr)] for output in self.select],
+            **({"evaluated": dict(self.evaluated)} if self.evaluated else {}),
         }
 
     def read_columns(self, side: int) -> tuple[str, ...]:
@@ -151,21 +154,21 @@ class JoinSpec:
 
 def build_spec(
     schemas: Mapping[str, pa.Schema],
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Prepared,
     *,
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
     watermark: Duration | Mapping[str, Duration] | None = None,
     window: Window | None = None,
-    select: str | Sequence[str] | None = None,
+    select: str | Sequence[str] | Outputs | None = None,
     late: str = "drop",
     watermark_policy: str = "min",
 ) -> JoinSpec:
-    """Check the arguments of a join and put them together. A SpecError or ConditionError says what is wrong."""
-    check_aliases(schemas)
-    _check_choice("late", late, ("drop", "keep", "side"))
-    _check_choice("watermark_policy", watermark_policy, ("min", "max"))
-    _check_supported(schemas, how)
+    """Check the arguments of a join and put them together. A SpecError or ConditionError says what is wrong.
+
+    A condition and a select list may have been read before (`Prepared`, `Outputs`), where somebody else evaluates parts
+    of them. The schemas have the columns that are computed for it then."""
+    check_arguments(schemas, how, late, watermark_policy)
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
     condition = read_condition(on, scope)
@@ -184,8 +187,17 @@ def build_spec(
         late=late,
         watermark_policy=watermark_policy,
         residual=graph.residual,
+        evaluated=dict(on.evaluated) if isinstance(on, Prepared) else {},
     )
     return replace(spec, sides=tuple(replace(side, horizon=_longest_wait(spec, i)) for i, side in enumerate(sides)))
+
+
+def check_arguments(schemas: Mapping[str, pa.Schema], how: str, late: str, watermark_policy: str) -> None:
+    """Check what does not depend on the condition: aliases, and the arguments that are one of some words."""
+    check_aliases(schemas)
+    _check_choice("late", late, ("drop", "keep", "side"))
+    _check_choice("watermark_policy", watermark_policy, ("min", "max"))
+    _check_supported(schemas, how)
 
 
 def _output_schema(sides: Sequence[SideSpec], edges: Sequence[Edge], outputs: Sequence[Output]) -> pa.Schema:

@@ -29,6 +29,7 @@ from evenjoin.spec.scope import Scope
 
 Kind = TypingLiteral["integer", "time", "real"]
 _WRAP = {"+": "wrap_add", "-": "wrap_subtract", "*": "wrap_multiply", "negate": "wrap_negate"}
+_SIGN = {"+": Fraction(1), "-": Fraction(-1), "wrap_add": Fraction(1), "wrap_subtract": Fraction(-1)}
 _DAY = Fraction(86_400_000_000)
 
 
@@ -68,7 +69,7 @@ def as_sum(expr: Expr, scope: Scope) -> Sum | None:
     """``expr`` as a sum; None when it is not a sum, or not one of numbers or times."""
     if not expr.columns:
         return _constant(expr)
-    if isinstance(expr, Call) and expr.name in ("+", "-"):
+    if isinstance(expr, Call) and expr.name in _SIGN:
         return _plus(expr, scope)
     if isinstance(expr, Call) and expr.name == "negate":
         inner = as_sum(expr.args[0], scope)
@@ -176,7 +177,7 @@ def _plus(expr: Call, scope: Scope) -> Sum | None:
     integers = [pt.is_integer(arg.type(scope.types)) for arg in expr.args]
     first = sums[0].times(_DAY) if integers[0] and dates[1] else sums[0]
     second = sums[1].times(_DAY) if integers[1] and dates[0] else sums[1]
-    return first.plus(second, Fraction(1 if expr.name == "+" else -1))
+    return first.plus(second, _SIGN[expr.name])
 
 
 def _times(expr: Call, scope: Scope) -> Sum | None:

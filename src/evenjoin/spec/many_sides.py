@@ -69,7 +69,8 @@ def many_sided(condition: Condition, times: EventTimes, scope: Scope) -> Graph:
 
 def _check_named(condition: Condition, scope: Scope) -> None:
     """Refuse a side that no conjunct mentions together with another one."""
-    several = [sides for c in condition.conjuncts if len(sides := scope.sides_of(c) - {WINDOW}) > 1]
+    said = [*(scope.sides_of(c) for c in condition.conjuncts), *condition.elsewhere]
+    several = [sides - {WINDOW} for sides in said if len(sides - {WINDOW}) > 1]
     for alias in scope.aliases:
         if not any(alias in sides for sides in several):
             raise SpecError(

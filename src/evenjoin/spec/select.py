@@ -28,29 +28,40 @@ class Output:
     type: pa.DataType
 
 
-def read_select(select: str | Sequence[str] | None, scope: Scope) -> tuple[Output, ...]:
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """A select list that was read before, as (name, expression)."""
+
+    pairs: tuple[tuple[str, Expr], ...]
+
+
+def read_select(select: str | Sequence[str] | Outputs | None, scope: Scope) -> tuple[Output, ...]:
     """The outputs of a select list; of None, one struct column per alias."""
-    if select is None:
+    if isinstance(select, Outputs):
+        pairs = list(select.pairs)
+    elif select is None:
         pairs = _structs(scope)
     else:
         entries = [select] if isinstance(select, str) else list(select)
         if not entries or not all(isinstance(entry, str) for entry in entries):
             raise SpecError(f"select must be a list of SQL expressions, not {select!r}; leave it out for all columns")
         pairs = [pair for entry in entries for pair in parse_select(entry, scope)]
-    _check_unique([name for name, _ in pairs])
+    check_unique([name for name, _ in pairs])
     return tuple(Output(name, expr, expr.type(scope.types)) for name, expr in pairs)
 
 
 def _structs(scope: Scope) -> list[tuple[str, Expr]]:
-    pairs: list[tuple[str, Expr]] = [(alias, _struct(alias, schema.names)) for alias, schema in scope.schemas.items()]
-    return pairs if scope.window is None else [*pairs, (WINDOW, _struct(WINDOW, ["start", "end"]))]
+    pairs: list[tuple[str, Expr]] = [(alias, struct_of(alias, schema.names)) for alias, schema in scope.schemas.items()]
+    return pairs if scope.window is None else [*pairs, (WINDOW, struct_of(WINDOW, ["start", "end"]))]
 
 
-def _struct(alias: str, names: Sequence[str]) -> Struct:
+def struct_of(alias: str, names: Sequence[str]) -> Struct:
+    """A struct of some columns of a side."""
     return Struct(tuple(names), tuple(Column(f"{alias}.{name}") for name in names))
 
 
-def _check_unique(names: Sequence[str]) -> None:
+def check_unique(names: Sequence[str]) -> None:
+    """Refuse names that differ by case only."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:

@@ -2,7 +2,8 @@
 
     union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
-A program with a second hop has a third stage: what the second one yields are packed rows again.
+A program with a second hop has a third stage: what the second one yields are packed rows again. What the engine emits
+may still have to be filtered or projected by Spark (`Results`); that is part of the last stage.
 
 Invariant: partition p of each later stage is the task number p of the work, whose instance `Work.order` names: Spark
 starts partitions by their number, and the heaviest instance should start first. Each execution of a task gives the
@@ -15,6 +16,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,6 +35,7 @@ from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.runtime.local import new_attempt
+from evenjoin.runtime.spark.conditions.outputs import Finish
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.wire import NOTE, PACKED, RESULTS, SIDE, Packed, Slots, pack, packed_rows, unpack
@@ -50,6 +53,17 @@ LateSink = Callable[[pa.Table, int, int], None]
 """Called with (late rows, side, batch)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What the engine emits, and what Spark does with it before it reaches the sink."""
+
+    schema: StructType
+    finish: Finish | None
+
+    def finished(self, frame: DataFrame) -> DataFrame:
+        return frame if self.finish is None else self.finish.apply(frame)
+
+
 class SparkBatch:
     """The runtime of one batch (see `Runtime` in runtime/driver.py)."""
 
@@ -57,13 +71,13 @@ class SparkBatch:
         self,
         frame: DataFrame,
         slots: Slots,
-        schema: StructType,
+        results: Results,
         offsets: Offsets,
         sink: Sink,
         late: LateSink,
         replaceable: bool,
     ) -> None:
-        self._frame, self._slots, self._schema = frame, slots, schema
+        self._frame, self._slots, self._results = frame, slots, results
         self._offsets, self._sink, self._late = offsets, sink, late
         self._folder = offsets.folder
         self.replaceable = replaceable
@@ -71,7 +85,7 @@ class SparkBatch:
 
     def execute(self, work: Work, watermark: int | None) -> None:
         try:
-            self._sink(self._joined(work, watermark, None), work.batch)
+            self._sink(self._results.finished(self._joined(work, watermark, None)), work.batch)
         except Exception as error:
             if INDETERMINATE not in str(error).lower():
                 raise
@@ -107,7 +121,7 @@ class SparkBatch:
         for hop in range(len(work.program.hops) - 1):
             packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
             placed = packed.repartitionById(work.table.instances, "task")
-        return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._schema)
+        return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._results.schema)
 
 
 def dispatch_partition(

@@ -49,6 +49,10 @@ class ParquetFiles:
         reader = self.spark.readStream.format("binaryFile").schema(BINARY_FILE).options(**self.options)
         return reader.load(self.path).select(PATH)
 
+    def rows(self) -> Any:
+        """The rows as a streaming DataFrame that Spark scans, for joins that have Spark compute columns of them."""
+        return self.spark.readStream.schema(self.schema).options(**self.options).parquet(self.path)
+
 
 def parquet(spark: Any, path: str, schema: Any = None, **options: Any) -> ParquetFiles:
     """A folder of parquet files as a side of a join.

@@ -11,9 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from evenjoin.errors import SpecError
@@ -31,21 +29,22 @@ from evenjoin.runtime.settings import (
     late_policy,
     read_settings,
 )
+from evenjoin.runtime.spark.conditions.outputs import Select
 from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.prepare import Preparation, SparkSide, prepare
 from evenjoin.runtime.spark.writer import JoinStreamWriter
-from evenjoin.spec import JoinSpec, Window, build_spec
+from evenjoin.spec import Window
 from evenjoin.spec.window import Duration
 from evenjoin.strategies.base import Strategy
 from evenjoin.strategies.elastic import Scaling
 
-SparkSide = DataFrame | ParquetFiles
 SparkLate = str | os.PathLike[str] | Callable[[DataFrame, str, int], None]
 
 
 @named_arguments
 def join(
     sides: Mapping[str, SparkSide],
-    on: str | Sequence[str],
+    on: str | Sequence[str] | Column | Sequence[Column],
     *,
     how: str = "inner",
     event_time: str | Mapping[str, str] | None = None,
@@ -54,7 +53,7 @@ def join(
     idle_timeout: Duration | None = None,
     max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
-    select: str | Sequence[str] | None = None,
+    select: Select = None,
     late: SparkLate = "drop",
     strategy: str | Strategy | None = None,
     instances: int | Literal["auto"] | None = None,
@@ -72,11 +71,14 @@ def join(
     """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
 
     What is joined; a checkpoint belongs to one such join:
-    on: the condition ("o.cell = t.cell AND ..."), or the names of columns that must be equal.
+    on: the condition ("o.cell = t.cell AND ..."), the names of columns that must be equal, or a Column object
+    (`col("o.cell") == col("t.cell")`, `F.expr(...)`). Any deterministic SQL that Spark takes in a join: Spark evaluates
+    what reads one side, the engine compares, and what reads several sides is Spark's filter on the rows found.
     how: "inner".
     event_time: the column with a tuple's time, per alias or one name for all. Without it nothing expires.
     window: `evenjoin.tumbling(...)` or `sliding(...)`: only tuples of the same window join.
-    select: output expressions ("o.id", "t.taxi AS taxi"); without it one struct column per alias.
+    select: output expressions ("o.id", "t.taxi AS taxi", "upper(t.name) AS name") or Column objects; without it one
+    struct column per alias. What is more than a column is computed by Spark.
 
     How it runs; all of this may differ on a restart:
     watermark: allowed lateness, per alias or one for all. Without it nothing expires. Rows that can match nothing (the
@@ -113,9 +115,8 @@ def join(
         if not frame.isStreaming:
             raise SpecError(f"side {alias!r} is not a streaming DataFrame: read it with spark.readStream")
     policy, output = late_policy(late)
-    schemas = {alias: arrow_schema(frame) for alias, frame in frames.items()}
-    spec = build_spec(
-        schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
+    ready = prepare(
+        frames, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=watermark_policy,
     )  # fmt: skip
     asked = Asked(
@@ -124,23 +125,23 @@ def join(
         sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys,
         durability=durability, hooks=hooks,
     )  # fmt: skip
-    return StreamJoin(frames, spec, read_settings(spec, asked), output)
+    return StreamJoin(ready, read_settings(ready.spec, asked), output)
 
 
 class StreamJoin:
     """A join of streams that is not running yet. `writeStream` leads to its start."""
 
-    def __init__(self, frames: Mapping[str, SparkSide], spec: JoinSpec, settings: Settings, late: Any) -> None:
-        self._frames, self._spec, self._settings, self._late = frames, spec, settings, late
+    def __init__(self, ready: Preparation, settings: Settings, late: Any) -> None:
+        self._ready, self._settings, self._late = ready, settings, late
 
     @property
     def schema(self) -> StructType:
         """The schema of the results."""
-        return from_arrow_schema(self._spec.schema, prefer_timestamp_ntz=True)
+        return self._ready.schema
 
     @property
     def columns(self) -> list[str]:
-        return [output.name for output in self._spec.select]
+        return list(self._ready.schema.names)
 
     @property
     def isStreaming(self) -> bool:
@@ -149,20 +150,14 @@ class StreamJoin:
     @property
     def writeStream(self) -> JoinStreamWriter:
         """A writer with DataStreamWriter's methods."""
-        return JoinStreamWriter(list(self._frames.values()), self._spec, self._settings, self.schema, self._late)
+        return JoinStreamWriter(self._ready, self._settings, self._late)
 
     def printSchema(self) -> None:
         print(self.schema.treeString())
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{f.name}: {f.dataType.simpleString()}" for f in self.schema.fields)
-        return f"StreamJoin[{fields}] on {self._spec.text}"
-
-
-def arrow_schema(frame: SparkSide) -> pa.Schema:
-    """A side's schema as Arrow, timestamps in the session's time zone."""
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone", "UTC")
-    return to_arrow_schema(frame.schema, timezone=zone)
+        return f"StreamJoin[{fields}] on {self._ready.spec.text}"
 
 
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from evenjoin.commit.outputs import Output
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.settings import Settings, check_apart
-from evenjoin.runtime.spark.batch import LateSink, Sink, SparkBatch
-from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.batch import LateSink, Results, Sink, SparkBatch
 from evenjoin.runtime.spark.offsets import Offsets
+from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
 from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
@@ -41,14 +40,12 @@ class JoinStreamWriter:
 
     def __init__(
         self,
-        frames: Sequence[DataFrame | ParquetFiles],
-        spec: JoinSpec,
+        ready: Preparation,
         settings: Settings,
-        schema: StructType,
         late: Any,
     ) -> None:
-        self._frames, self._spec, self._settings, self._schema = frames, spec, settings, schema
-        self._late = late
+        self._ready, self._spec, self._frames = ready, ready.spec, list(ready.sides.values())
+        self._settings, self._late = settings, late
         self._format = "parquet"
         self._options: dict[str, str] = {}
         self._name: str | None = None
@@ -110,7 +107,8 @@ class JoinStreamWriter:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             replaceable = self._function is None and self._format in REPLACED
-            batches = _Batches(driver, slots, self._schema, sink(driver), self._late_sink(driver), replaceable)
+            results = Results(self._ready.emitted, self._ready.finish)
+            batches = _Batches(driver, slots, results, sink(driver), self._late_sink(driver), replaceable)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{_located(driver.folder, checkpoint)}/spark")
             if self._name is not None:
@@ -149,8 +147,9 @@ class JoinStreamWriter:
             output.check()
 
         def deliver(rows: pa.Table, side: int, batch: int) -> None:
-            frame = self._frames[side].sparkSession.createDataFrame(rows)
             alias = self._spec.sides[side].alias
+            own = rows.drop_columns([name for name in self._ready.split.computed[alias] if name in rows.column_names])
+            frame = self._frames[side].sparkSession.createDataFrame(own)
             if output is None:
                 self._late(frame, alias, batch)
             else:
@@ -164,9 +163,9 @@ class _Batches:
     """The function that Spark calls for each batch. It remembers the engine's error, for the handle of the query."""
 
     def __init__(
-        self, driver: Driver, slots: Slots, schema: StructType, sink: Sink, late: Any, replaceable: bool
+        self, driver: Driver, slots: Slots, results: Results, sink: Sink, late: Any, replaceable: bool
     ) -> None:
-        self._driver, self._slots, self._schema = driver, slots, schema
+        self._driver, self._slots, self._results = driver, slots, results
         self._sink, self._late, self._replaceable = sink, late, replaceable
         self._offsets = Offsets(driver.folder)
         self.error: EvenJoinError | None = None
@@ -174,7 +173,7 @@ class _Batches:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             runtime = SparkBatch(
-                frame, self._slots, self._schema, self._offsets, self._sink, self._late, self._replaceable
+                frame, self._slots, self._results, self._offsets, self._sink, self._late, self._replaceable
             )
             self._driver.run(batch, runtime)
         except EvenJoinError as error:

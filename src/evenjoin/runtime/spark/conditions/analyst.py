@@ -1,0 +1,260 @@
+"""Questions to Spark's analyser about pieces of SQL, over empty frames with the schemas of the sides.
+
+    analyst.field("upper(l.s)")                      type and metadata, or None where Spark refuses the text
+    analyst.sides("l.a + 1")                         frozenset({"l"}); of a constant frozenset()
+    analyst.same("l.a = r.b", "cast(l.a as bigint) = r.b")     True is a proof; False means only: not proved
+    analyst.meet("l.a", "=", "r.b")                  the type in which two operands are compared, and their casts
+    analyst.constant("INTERVAL 1 DAY", type)         its value
+
+Analysis only, no job, except for `constant`. Public API only, so it works on Spark Connect as well. The frames come
+from `createDataFrame([], schema)`, because `sameSemantics` compares analysed plans and a source may spoil it.
+
+Guarantee: what `meet` returns is proved, or follows from equal types. What is not proved is never returned.
+Not here: what the answers are used for (split.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, StructType
+
+from evenjoin.errors import ConditionError
+from evenjoin.spec.expr import Literal
+from evenjoin.spec.scope import WINDOW
+from evenjoin.spec.skeleton import identifiers, names
+
+KERNEL = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
+    r"|interval (day|hour|minute|second).*"
+)
+"""Types that the engine compares as Spark does. Not here: collated strings, structs, arrays, intervals of months."""
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_FIXED_ZONE = re.compile(r"(UTC|GMT|Z|UT|Etc/(UTC|GMT|UCT|Zulu|Universal)|Etc/GMT[+-]\d+|(UTC|GMT|UT)?[+-]\d.*)\Z")
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The type in which two operands are compared, and the SQL that brings each of them there."""
+
+    type: DataType
+    left: str
+    right: str
+
+
+class Analyst:
+    """Answers questions about texts over the sides; remembers what it has asked. A join with a window has one more
+    frame, with the bounds of the window."""
+
+    def __init__(self, spark: SparkSession, schemas: Mapping[str, StructType], window: DataType | None = None) -> None:
+        self.spark, self.schemas = spark, dict(schemas)
+        self.zone = str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
+        self.ansi = str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+        self.fixed_zone = _FIXED_ZONE.match(self.zone) is not None
+        if window is not None:
+            self.schemas[WINDOW] = StructType([StructField("start", window), StructField("end", window)])
+        self._frames = {alias: spark.createDataFrame([], schema).alias(alias) for alias, schema in self.schemas.items()}
+        self._nothing = spark.createDataFrame([], StructType([]))
+        *first, self._last = self._frames.values()
+        self._first = reduce(lambda one, two: one.crossJoin(two), first)
+        self._joined = self._first.crossJoin(self._last)
+        self._fields: dict[str, StructField | None] = {}
+        self._sides: dict[str, frozenset[str]] = {}
+        self._meetings: dict[tuple[str, str, str], Meeting | None] = {}
+        self._constants: dict[tuple[str, str], Literal] = {}
+
+    def check(self, text: str) -> None:
+        """Let Spark check a condition as that of a join. Its refusal becomes a ConditionError at the place."""
+        try:
+            with quiet():
+                _ = self._first.join(self._last, sf.expr(text)).schema
+        except PySparkException as error:
+            raise refusal(error, text) from None
+
+    def same_condition(self, text: str, other: Any) -> bool:
+        """Whether two conditions of the join mean the same. The other one may be a Column."""
+        try:
+            with quiet():
+                two = self._first.join(self._last, sf.expr(other) if isinstance(other, str) else other)
+                return bool(self._first.join(self._last, sf.expr(text)).sameSemantics(two))
+        except PySparkException:
+            return False
+
+    def same_output(self, text: str, column: Any) -> bool:
+        """Whether an output expression and a Column mean the same, and have the same name."""
+        try:
+            with quiet():
+                return bool(self.select(text).sameSemantics(self.select(column)))
+        except PySparkException:
+            return False
+
+    def select(self, *columns: Any) -> DataFrame:
+        """An empty frame of these columns of the join."""
+        return self._joined.select(*(sf.expr(c) if isinstance(c, str) else c for c in columns))
+
+    def field(self, text: str) -> StructField | None:
+        """Type and metadata of an expression; None where Spark refuses it."""
+        if text not in self._fields:
+            self._fields[text] = _field(self._joined, text)
+        return self._fields[text]
+
+    def type(self, text: str) -> DataType | None:
+        found = self.field(text)
+        return None if found is None else found.dataType
+
+    def sides(self, text: str) -> frozenset[str]:
+        """The sides that a text reads: the one on which Spark resolves it alone, none if it needs no columns. Of a
+        text that needs several it is those whose aliases or columns are named in it, or all."""
+        if text not in self._sides:
+            self._sides[text] = self._read(text)
+        return self._sides[text]
+
+    def _read(self, text: str) -> frozenset[str]:
+        owner = self._owner(text)
+        if owner is not None or text.isdigit():
+            return frozenset() if owner is None else frozenset((owner,))
+        if _field(self._nothing, text) is not None:
+            return frozenset()
+        alone = [alias for alias, frame in self._frames.items() if _field(frame, text) is not None]
+        if len(alone) == 1:
+            return frozenset(alone)
+        words = {word.lower() for word in identifiers(text)}
+        named = {alias for alias in self._frames if alias.lower() in words}
+        loose = {a for a, s in self.schemas.items() if a not in named and words & {n.lower() for n in s.names}}
+        several = frozenset(named if len(named) > 1 else named | loose)
+        return several if len(several) > 1 else frozenset(self._frames)
+
+    def _owner(self, text: str) -> str | None:
+        """The side of a name such as `l.k`, where it can mean nothing else. It need not be asked of Spark."""
+        parts = names(text)
+        if parts is None or len(parts) != 2 or parts[0] not in self.schemas:
+            return None
+        shadowed = any(parts[0].lower() in map(str.lower, schema.names) for schema in self.schemas.values())
+        return None if shadowed or parts[1] not in self.schemas[parts[0]].names else parts[0]
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether Spark's analyser makes the same of both texts."""
+        try:
+            with quiet():
+                frames = [self._joined.select(sf.expr(text).alias("x")) for text in (one, other)]
+                return bool(frames[0].sameSemantics(frames[1]))
+        except PySparkException:
+            return False
+
+    def meet(self, left: str, op: str, right: str) -> Meeting | None:
+        """How Spark compares two operands; None if no proposal was proved. They may have any type then."""
+        asked = left, op, right
+        if asked not in self._meetings:
+            self._meetings[asked] = self._meet(left, op, right)
+        return self._meetings[asked]
+
+    def _meet(self, left: str, op: str, right: str) -> Meeting | None:
+        one, two = self.field(left), self.field(right)
+        if one is None or two is None or self.field(f"({left}) {op} ({right})") is None:
+            return None
+        chars = [char_width(field) for field in (one, two)]
+        if chars[0] == chars[1]:
+            if one.dataType == two.dataType:
+                return Meeting(one.dataType, left, right)
+            if isinstance(one.dataType, DayTimeIntervalType) and isinstance(two.dataType, DayTimeIntervalType):
+                return Meeting(one.dataType, left, right)  # whatever their fields, they are compared as microseconds
+        types = [one.dataType.simpleString(), two.dataType.simpleString()]
+        wider = self.type(f"array({left}, {right})[0]")
+        proposed = [*types, *([wider.simpleString()] if wider is not None else []), "double"]
+        for target in dict.fromkeys(proposed):
+            for first in _forms(left, types[0], target, max(chars)):
+                for second in _forms(right, types[1], target, max(chars)):
+                    if any(chars) and (first, second) == (left, right):
+                        continue  # it is the same text, but a CHAR in it is padded only by Spark
+                    if self.same(f"({left}) {op} ({right})", f"({first}) {op} ({second})"):
+                        met = self.type(first)
+                        return None if met is None else Meeting(met, first, second)
+        return None
+
+    def arrow_type(self, type_: DataType) -> pa.DataType:
+        """The type in Arrow, timestamps in the session's zone."""
+        return to_arrow_schema(StructType([StructField("x", type_)]), timezone=self.zone).field("x").type
+
+    def constant(self, text: str, type_: DataType) -> Literal:
+        """The value of a text that reads nothing, in a type that it has already. PySparkException if it fails."""
+        asked = text, type_.simpleString()
+        if asked not in self._constants:
+            target = self.arrow_type(type_)
+            with quiet():
+                value = self.spark.sql(f"SELECT {text} AS x").toArrow().column("x").combine_chunks()[0]
+            self._constants[asked] = Literal(_python(value, target), target)
+        return self._constants[asked]
+
+
+def refusal(error: PySparkException, text: str) -> ConditionError:
+    """Spark's refusal of a text, at the place if Spark tells it."""
+    contexts = error.getQueryContext() if isinstance(error, AnalysisException) else []
+    message = str(error.getMessage() if hasattr(error, "getMessage") else error)
+    message = " ".join(re.split(r"SQLSTATE:|\n\n|== SQL|Invalid expressions", message.strip())[0].split())
+    spot = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
+    position: int | None = None
+    if contexts:
+        position = int(contexts[0].startIndex())
+    elif spot:
+        position = sum(len(line) + 1 for line in text.split("\n")[: int(spot[1]) - 1]) + int(spot[2])
+    if position is not None and not 0 <= position <= len(text):
+        position = None
+    return ConditionError(f"Spark refuses the condition: {message}", text, position)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A refused proposal is an answer, not an error for the log."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _field(frame: DataFrame, text: str) -> StructField | None:
+    try:
+        with quiet():
+            return frame.select(sf.expr(text).alias("x")).schema["x"]
+    except PySparkException:
+        return None
+
+
+def char_width(field: StructField) -> int:
+    """The width of a CHAR column, which Spark pads before it compares it with another width; 0 for anything else."""
+    found = re.fullmatch(r"char\((\d+)\)", (field.metadata or {}).get(_CHAR, ""))
+    return int(found[1]) if found else 0
+
+
+def _forms(text: str, source: str, target: str, width: int) -> list[str]:
+    """Casts of a text that Spark may have made."""
+    if source == target:
+        return [text, f"rpad({text}, {width}, ' ')"] if width else [text]
+    forms = [f"cast({text} as {target})"]
+    if source in _DIGITS and target.startswith("decimal"):
+        forms.append(f"cast(cast({text} as decimal({_DIGITS[source]},0)) as {target})")
+    return forms
+
+
+def _python(value: pa.Scalar, target: pa.DataType) -> Any:
+    """The value of a literal of the engine: times as their numbers, which have no limits of Python's."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_duration(target) or pa.types.is_timestamp(target):
+        return value.cast(pa.int64()).as_py()
+    return value.as_py()

@@ -1,0 +1,305 @@
+"""The split: a condition in SQL -> columns for Spark to compute, a condition for the engine, a filter for Spark.
+
+    split("upper(l.s) = r.s AND l.ts <= r.ts + INTERVAL 5 MINUTES AND concat(l.a, r.b) = 'x'", {"l": frame, "r": frame})
+
+    computed       l: {"~0": "(upper(l.s))"}                      Spark adds them to the side before dispatch
+    condition      l.~0 = r.s AND l.ts <= r.ts + 5 minutes        columns, literals and the skeleton: the engine's part
+    spark_filter   (concat(l.a, r.b)) = 'x'                       Spark's part, on the rows that the engine finds
+
+Guarantee: a combination of rows satisfies the condition  <=>  it satisfies `condition`, over the sides with their
+computed columns, and then `spark_filter`. Where Spark fails on a row this may fail or not; it does not fail where
+Spark does not. What is not proved goes to Spark's filter or is refused; it is never approximated.
+
+* First Spark checks the condition as that of a join. So rand() is refused by its analyser. A clock is refused by name.
+* The skeleton is proved: written again, it means the same (`sameSemantics`).
+* A conjunct of one side is a filter. All filters of a side are one computed column, in the order written, unless the
+  engine can evaluate them all from plain columns and constants.
+* A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
+  (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
+* What may fail for a row is computed early only where Spark computes it for every row too: in a key, guarded by the
+  side's filters, and in a comparison that comes before all others of a condition without a key.
+
+Not here: the arguments of the join, and everything that runs. It reads schemas only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, LongType, StructType
+
+from evenjoin.errors import ConditionError
+from evenjoin.runtime.spark.conditions.analyst import Analyst
+from evenjoin.runtime.spark.conditions.hints import hints
+from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
+from evenjoin.runtime.spark.conditions.values import Elsewhere, Values
+from evenjoin.spec.condition import NEVER
+from evenjoin.spec.expr import Call, Expr, Literal, conjunction
+from evenjoin.spec.scope import WINDOW, Scope, condition_text
+from evenjoin.spec.skeleton import Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
+
+ALWAYS = Literal(True, pa.bool_())
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
+_ORDERINGS = ("<", "<=", ">", ">=")
+_CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
+_CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A condition, split; see the top of this file. `schemas` are the sides' with their computed columns. `elsewhere`
+    has the sides of each conjunct that Spark filters by, and `reasons` why it does."""
+
+    text: str
+    computed: Mapping[str, Mapping[str, str]]
+    schemas: Mapping[str, pa.Schema]
+    condition: Expr
+    spark_filter: str | None
+    elsewhere: tuple[frozenset[str], ...]
+    reasons: tuple[str, ...]
+    zone: str
+    ansi: bool
+    analyst: Analyst = field(repr=False, compare=False)
+
+    def with_computed(self, alias: str, frame: DataFrame) -> DataFrame:
+        """A side's frame with the columns that Spark computes for it, under the side's alias."""
+        more = self.computed[alias]
+        if not more:
+            return frame
+        named = frame.alias(alias)
+        return named.select("*", *(sf.expr(text).alias(name) for name, text in more.items()))
+
+    @property
+    def computes(self) -> bool:
+        """Whether Spark evaluates a part of the condition."""
+        return self.spark_filter is not None or any(self.computed.values())
+
+
+def split(
+    on: str | Sequence[str] | Column | Sequence[Column],
+    sides: Mapping[str, Any],
+    spark: Any = None,
+    *,
+    event_time: Mapping[str, str] | None = None,
+    window: DataType | None = None,
+) -> Split:
+    """Split a condition. This signature is stable.
+
+    on: the SQL text, a column name or a list of them, or a Column object. sides: by alias a DataFrame, or anything
+    with a `schema` and a `sparkSession`; or a StructType, and then `spark` is needed. event_time: the event-time column
+    of each alias that has one. window: the type of the bounds of the join's window, if it has one.
+    A ConditionError says what is wrong and where.
+    """
+    schemas = {alias: side if isinstance(side, StructType) else side.schema for alias, side in sides.items()}
+    session = spark if spark is not None else next(iter(sides.values())).sparkSession
+    zone = session.conf.get("spark.sql.session.timeZone", "UTC")
+    arrow = {alias: to_arrow_schema(schema, timezone=zone) for alias, schema in schemas.items()}
+    analyst = Analyst(session, schemas, window)
+    scope = Scope(arrow, None if window is None else analyst.arrow_type(window))
+    text = condition_sql(on, analyst.same_condition) if is_object(on) else condition_text(on, scope)  # type: ignore[arg-type]
+    check_text(text, analyst)
+    tree = _proved(text, analyst)
+    return _Splitter(text, analyst, Values(analyst, scope, event_time or {})).split(tree)
+
+
+def check_text(text: str, analyst: Analyst) -> None:
+    """Refuse what Spark refuses in a join, subqueries and clocks."""
+    if not text.strip():
+        raise ConditionError("the condition is empty; write one such as a.id = b.id")
+    check_names(text, analyst)
+    analyst.check(text)
+
+
+def check_names(text: str, analyst: Analyst) -> None:
+    """Refuse subqueries and clocks, by name."""
+    columns = {name.lower() for schema in analyst.schemas.values() for name in schema.names}
+    found = tokens(text)
+    called = set(calls(text))
+    for k, (word, at, _) in enumerate(found):
+        before, after = found[k - 1][0].upper() if k else "", found[k + 1][0] if k + 1 < len(found) else ""
+        lower = word.lower()
+        if lower == "select" and before == "(":
+            raise ConditionError("a subquery is not supported in a stream join", text, at)
+        bare = before != "." and lower in _CLOCKS and (after == "(" or lower not in columns)
+        empty = lower == "unix_timestamp" and lower in called and "".join(t for t, _, _ in found[k + 1 : k + 3]) == "()"
+        special = word[:1] in "'\"" and lower.strip("'\"").strip() in _CLOCK_TEXTS
+        typed = before in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") or after.upper() == "AS"
+        if (bare and lower != "now") or (bare and after == "(") or empty or (special and typed):
+            raise ConditionError(
+                f"{word} reads the clock: a batch that is replayed would see another time than before. Compare event "
+                "times, or compute a column before the join",
+                text,
+                at,
+            )
+
+
+def _proved(text: str, analyst: Analyst) -> Tree:
+    """The skeleton of the condition, if Spark agrees that it is one."""
+    try:
+        tree = skeleton(text)
+    except SkeletonError as error:
+        raise ConditionError(f"this is not understood: {error.message}", text, error.at) from None
+    if not analyst.same_condition(text, sql(tree)):
+        raise ConditionError(
+            "it is not clear how this is to be read: put the operands of AND, OR and comparisons in parentheses, or "
+            f"compute a part of it as a column before the join. It was read as {sql(tree)}",
+            text,
+        )
+    return tree
+
+
+class _Splitter:
+    """One condition on its way through the split."""
+
+    def __init__(self, text: str, analyst: Analyst, values: Values) -> None:
+        self.text, self.analyst, self.values = text, analyst, values
+        self.exprs: list[Expr] = []
+        self.left: list[tuple[Tree, str]] = []
+
+    def split(self, tree: Tree) -> Split:
+        parts = list(dict.fromkeys(_conjuncts(tree)))
+        several = []
+        filters: dict[str, list[Tree]] = {}
+        for part in parts:
+            sides = self.values.sides(part)
+            if not sides:
+                self._constant(part)
+            elif len(sides) == 1 and WINDOW not in sides:
+                filters.setdefault(next(iter(sides)), []).append(part)
+            else:
+                several.append(part)
+        for alias, some in filters.items():
+            self._filter(alias, some)
+        has_key = any(self._is_key(part) for part in several)
+        for number, part in enumerate(several):
+            for_every_row = isinstance(part, Node) and part.op in _ORDERINGS and number == 0 and not has_key
+            self._several(part, self._is_key(part) or for_every_row)
+        self._near_zero()
+        return self._done()
+
+    def _constant(self, part: Tree) -> None:
+        try:
+            if self.values.predicate(part) != ALWAYS:
+                self.exprs.append(NEVER)
+        except Elsewhere as reason:
+            self.left.append((part, str(reason)))
+
+    def _filter(self, alias: str, parts: list[Tree]) -> None:
+        """The filters of a side: the engine's if all of them are of plain columns, else one column of Spark's."""
+        text = " AND ".join(sql(part) for part in parts)
+        self.values.guards[alias] = text
+        self.values.early = "no"
+        try:
+            self.exprs += [self.values.predicate(part) for part in parts]
+        except Elsewhere:
+            self.values.early = "guarded"
+            boolean = self.analyst.type(text)
+            assert boolean is not None
+            self.exprs.append(self.values.column(alias, text, boolean, False))
+
+    def _is_key(self, part: Tree) -> bool:
+        if not isinstance(part, Node) or part.op not in ("=", "<=>"):
+            return False
+        one, two = (self.values.sides(arg) for arg in part.args)
+        return len(one) == len(two) == 1 and one != two and WINDOW not in one | two
+
+    def _several(self, part: Tree, for_every_row: bool) -> None:
+        """A conjunct of several sides; the last argument says whether Spark evaluates its operands for every row."""
+        values = self.values
+        values.early = "guarded" if for_every_row else "safe"
+        before = {alias: dict(columns) for alias, columns in values.computed.items()}
+        try:
+            self.exprs.append(values.predicate(part))
+        except Elsewhere as reason:
+            values.computed.update(before)
+            self.left.append((part, str(reason)))
+            if self._is_key(part) and isinstance(part, Node):
+                self._hashed(part)
+        if isinstance(part, Node) and len(part.args) == 2:
+            self.exprs += hints(values, part.op, *part.args)
+
+    def _hashed(self, part: Node) -> None:
+        """The key of an equality of structs or arrays: their hashes. Spark's filter compares the values themselves."""
+        met = self.analyst.meet(sql(part.args[0]), part.op, sql(part.args[1]))
+        if met is None or not isinstance(met.type, StructType | ArrayType) or "collate" in met.type.simpleString():
+            return
+        keys = []
+        for arg, text in zip(part.args, (met.left, met.right), strict=True):
+            (alias,) = self.values.sides(arg)
+            hashed = f"IF({text} IS NULL, NULL, xxhash64({text}))"
+            keys.append(self.values.column(alias, hashed, LongType(), self.values.may_fail(arg)))
+        self.exprs.append(Call(part.op, tuple(keys)))
+
+    def _near_zero(self) -> None:
+        """Without ANSI a sum of event times must not wrap: a row so near to the end of its type fails."""
+        self.values.early = "guarded"
+        for alias, names in self.values.near_zero.items():
+            for name in sorted(names):
+                column = f"`{alias}`.`{name.replace('`', '``')}`"
+                most = {1: 2**5, 2: 2**13, 4: 2**29, 8: 2**61}[self._width(alias, name)]
+                message = f"{alias}.{name} is so large that a sum of it may wrap; use spark.sql.ansi.enabled=true"
+                test = f"{column} IS NULL OR {column} BETWEEN -{most}L AND {most}L"
+                text = f"IF({test}, TRUE, raise_error('{message}') IS NULL)"
+                boolean = self.analyst.type("TRUE")
+                assert boolean is not None
+                self.exprs.append(self.values.column(alias, text, boolean, True))
+
+    def _width(self, alias: str, name: str) -> int:
+        return int(self.values.scope.schemas[alias].field(name).type.bit_width) // 8
+
+    def _done(self) -> Split:
+        values = self.values
+        schemas = {}
+        for alias, schema in values.scope.schemas.items():
+            for name in values.computed[alias]:
+                schema = schema.append(pa.field(name, self.analyst.arrow_type(values.types[alias][name])))
+            schemas[alias] = schema
+        return Split(
+            text=self.text,
+            computed=values.computed,
+            schemas=schemas,
+            condition=conjunction(list(dict.fromkeys(self.exprs))) or ALWAYS,
+            spark_filter=" AND ".join(sql(part) for part, _ in self.left) or None,
+            elsewhere=tuple(values.sides(part) for part, _ in self.left),
+            reasons=tuple(f"{sql(part)}: {reason}" for part, reason in self.left),
+            zone=self.analyst.zone,
+            ansi=self.analyst.ansi,
+            analyst=self.analyst,
+        )
+
+
+def _conjuncts(tree: Tree) -> list[Tree]:
+    """What must all hold. NOT over OR is AND over NOT, BETWEEN is two comparisons, and `x = y OR (x IS NULL AND y IS
+    NULL)` is `x <=> y`."""
+    if isinstance(tree, Slice):
+        return [tree]
+    if tree.op == "AND":
+        return [c for arg in tree.args for c in _conjuncts(arg)]
+    if tree.op == "BETWEEN":
+        x, low, high = tree.args
+        return [Node(">=", (x, low)), Node("<=", (x, high))]
+    if tree.op == "NOT" and isinstance(inner := tree.args[0], Node):
+        if inner.op == "OR":
+            return [c for arg in inner.args for c in _conjuncts(Node("NOT", (arg,)))]
+        if inner.op == "NOT":
+            return _conjuncts(inner.args[0])
+        if inner.op in _NEGATED:
+            return [Node(_NEGATED[inner.op], inner.args)]
+    return [_null_safe(tree)]
+
+
+def _null_safe(tree: Node) -> Tree:
+    if tree.op != "OR" or len(tree.args) != 2:
+        return tree
+    for one, other in (tree.args, tree.args[::-1]):
+        if isinstance(one, Node) and one.op == "=" and isinstance(other, Node) and other.op == "AND":
+            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Node) and arg.op == "IS NULL"}
+            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
+                return Node("<=>", one.args)
+    return tree

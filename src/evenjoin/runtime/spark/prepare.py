@@ -1,0 +1,116 @@
+"""The arguments of a join on Spark -> the spec of what the engine does, and what Spark does before and after it.
+
+    condition ── split ──► columns that Spark computes ──► the sides that dispatch reads
+                       ──► the engine's condition ───────► JoinSpec
+                       ──► Spark's filter ─┐
+    select ─── outputs ──► expressions ────┴─────────────► Finish, applied to the results
+
+Guarantee: the join's results are those of Spark's own join of the same rows with the same condition and select list.
+What Spark evaluates is part of the spec's fingerprint, with the session's time zone and ANSI mode, on which it depends.
+Not here: the split itself (conditions/), and how a join runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from evenjoin.runtime.spark.conditions.outputs import Finish, Select, engine_schema, finished_schema, read_outputs
+from evenjoin.runtime.spark.conditions.split import Split, split
+from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.spec import JoinSpec, Prepared, Scope, Window, build_spec
+from evenjoin.spec.event_time import read_event_times
+from evenjoin.spec.join_spec import check_arguments
+from evenjoin.spec.window import Duration
+
+log = logging.getLogger("evenjoin")
+SparkSide = DataFrame | ParquetFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A join, ready to run. `sides` have their computed columns, `spec` is the engine's part, `emitted` the schema of
+    what the engine emits, `finish` what Spark does with that (None: nothing), `schema` that of the results."""
+
+    sides: Mapping[str, SparkSide]
+    spec: JoinSpec
+    emitted: StructType
+    finish: Finish | None
+    schema: StructType
+    split: Split
+
+
+def prepare(
+    sides: Mapping[str, SparkSide],
+    on: str | Sequence[str] | Column | Sequence[Column],
+    *,
+    how: str = "inner",
+    event_time: str | Mapping[str, str] | None = None,
+    watermark: Duration | Mapping[str, Duration] | None = None,
+    window: Window | None = None,
+    select: Select = None,
+    late: str = "drop",
+    watermark_policy: str = "min",
+) -> Preparation:
+    """Check the arguments of a join and split its condition and output between Spark and the engine."""
+    schemas = {alias: arrow_schema(side) for alias, side in sides.items()}
+    check_arguments(schemas, how, late, watermark_policy)
+    times = read_event_times(schemas, event_time, watermark, window)
+    first = next(iter(sides))
+    bounds = None if window is None else sides[first].schema[times.columns[first]].dataType
+    made = split(on, sides, event_time=times.columns, window=bounds)
+    outputs, finish = read_outputs(select, made, Scope(schemas, times.window_type))
+    spec = build_spec(
+        made.schemas, Prepared(made.text, made.condition, made.elsewhere, evaluated(made, finish)), how=how,
+        event_time=event_time, watermark=watermark, window=window, select=outputs, late=late,
+        watermark_policy=watermark_policy,
+    )  # fmt: skip
+    emitted = engine_schema(spec.schema, outputs, made.analyst)
+    schema = emitted if finish is None else finished_schema(emitted, finish, made.analyst)
+    ready = {alias: _computed(alias, side, made) for alias, side in sides.items()}
+    _tell(made, finish)
+    return Preparation(ready, spec, emitted, finish, schema, made)
+
+
+def arrow_schema(frame: Any) -> pa.Schema:
+    """A side's schema as Arrow, timestamps in the session's time zone."""
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone", "UTC")
+    return to_arrow_schema(frame.schema, timezone=zone)
+
+
+def evaluated(made: Split, finish: Finish | None) -> dict[str, object]:
+    """What Spark evaluates, as a checkpoint remembers it. Empty if Spark evaluates nothing."""
+    computed = {alias: dict(columns) for alias, columns in made.computed.items() if columns}
+    if not computed and finish is None:
+        return {}
+    return {
+        "computed": computed,
+        "filter": made.spark_filter,
+        "output": None if finish is None else [list(pair) for pair in finish.columns],
+        "time zone": made.zone,
+        "ansi": made.ansi,
+    }
+
+
+def _computed(alias: str, side: SparkSide, made: Split) -> SparkSide:
+    if not isinstance(side, ParquetFiles):
+        return made.with_computed(alias, side)
+    if not made.computed[alias]:
+        return side
+    log.info("side %r: Spark scans the files, because it computes %s", alias, ", ".join(made.computed[alias].values()))
+    return made.with_computed(alias, side.rows())
+
+
+def _tell(made: Split, finish: Finish | None) -> None:
+    """Say in the log what makes results go through Spark's JVM."""
+    for reason in made.reasons:
+        log.info("Spark filters the rows that the join finds by %s", reason)
+    if finish is not None and made.spark_filter is None:
+        log.info("Spark computes the output: %s", ", ".join(text for text, _ in finish.columns))
