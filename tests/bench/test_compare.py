@@ -375,6 +375,28 @@ def test_the_best_of_some_runs_counts_and_nothing_is_left_over(tmp_path: Path, m
     assert list((tmp_path / "out").glob("run-*")) == []
 
 
+def test_rounds_take_turns_in_who_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of several runs is often the fastest; what each round took is kept."""
+    ran: list[str] = []
+
+    def fake(job: Job, folder: Path, timeout_s: float, hopeless: Callable[[], bool] = lambda: False) -> Outcome:
+        if job.system == "duckdb":
+            return outcome("duckdb")
+        ran.append(job.strategy)
+        joined(Path(job.checkpoint), job.strategy, track=128)
+        return outcome(ms=100.0 * len(ran))
+
+    monkeypatch.setattr(module, "run_job", fake)
+    plan = Plan(workload("G11", Size(rows=20, batches=4)), ("hash", "fastjoin"), 3, tmp_path / "out", repeat=2)
+    found = compare(plan)
+    assert ran == ["hash", "fastjoin", "fastjoin", "hash"]
+    rounds = {run.name: run.rounds for run in found.runs}
+    assert rounds == {
+        "hash": (150.0, 600.0),
+        "fastjoin": (300.0, 450.0),
+    }  # an outcome ends with batches of 1 and 2 times ms
+
+
 def test_a_hopeless_native_join_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own runs last, and no longer than 5 times our longest batch without finishing one; what is said is that
     it takes more. Ours are waited for."""

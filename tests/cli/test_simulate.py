@@ -30,8 +30,10 @@ def test_a_sweep_has_a_table_for_each_planner_and_mode(tmp_path):
     """With the share of batches within the threshold, rebalances, tuples moved and the floor."""
     out = tmp_path / "sweep.jsonl"
     found = call("--sweep", "--strategy", "fastjoin,lsstream(alpha=0.9)", "--instances", "2,4", "--zipf", "0.5,1",
-                 "--mode", "stationary", "--seeds", "2", "--json", str(out))  # fmt: skip
+                 "--mode", "stationary", "--seeds", "2", "--json", str(out),
+                 "--markdown", str(tmp_path / "sweep.md"))  # fmt: skip
     assert found.exit_code == 0, found.output
+    assert "**`fastjoin`: imbalance at most 2.2**, stationary, 2 seeds" in (tmp_path / "sweep.md").read_text()
     for word in ("fastjoin, stationary, 2 seeds from 1", "lsstream", "within", "rebalances", "moved", "floor"):
         assert word in found.output
     points = [json.loads(line) for line in out.read_text().splitlines()]

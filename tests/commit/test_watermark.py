@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evenjoin.commit.log import Watermark
 from evenjoin.runtime.advance import advanced
+from thorough import examples
 
 N = None
 
@@ -82,7 +83,7 @@ def test_idle_timeout(steps, values):
 times = st.one_of(st.none(), st.integers(-50, 50))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.tuples(times, times), st.integers(0, 9)), max_size=8),
     st.tuples(*[st.one_of(st.none(), st.integers(0, 20))] * 2),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evenjoin.placement import Biclique, Buckets, Region, RoutingTable
 from evenjoin.spec import build_spec
 from evenjoin.state.segment import FAN
+from thorough import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 NAMED = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
@@ -131,7 +132,7 @@ keys = st.integers(0, 3)
 rows = st.lists(st.tuples(keys, st.integers(0, 12)), max_size=8)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.sampled_from([
         (NEAR, SCHEMA), (NEAR, NAMED), ("l.k = r.k AND l.v % 2 = r.v % 2", SCHEMA), ("abs(l.k - r.k) <= 1", SCHEMA),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evenjoin.instance.programs import direct
 from evenjoin.spec import build_spec
+from thorough import examples
 
 NUMBERS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 NAMES = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
@@ -49,7 +50,7 @@ SQL = {
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from(
         [(soon, soon, None), (equal, odd, soon), (equal, soon, odd), (odd, equal, equal), (soon, odd, None)]
@@ -64,7 +65,7 @@ def test_three_sides_give_the_triples_of_the_whole(edges, schema, batches, limit
     check(edges, schema, batches, limit)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(rows, rows, rows), min_size=1, max_size=3), st.integers(1, 9))
 def test_bands_are_followed_and_checked(batches, limit):
     """A range drives one step, and is checked row by row where both of its sides are found already."""

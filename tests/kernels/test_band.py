@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evenjoin.kernels.band import CAP, MAX, MIN, Slack, asked_codes, capped_sum, float_of
 from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.kernels.runs import Probes, band_ranges, group_starts, in_time, narrow
+from thorough import examples
 
 edges = [MIN, MIN + 1, MIN + 5, -CAP, CAP, MAX - 5, MAX - 1, MAX]
 codes = st.one_of(st.integers(-6, 6), st.sampled_from(edges))
@@ -24,7 +25,7 @@ def array(values, dtype=np.int64):
     return np.array(values, dtype)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(codes, max_size=8), st.lists(codes, max_size=8), bounds, bounds)
 def test_integer_bands_are_exact(mine, stored, low, high):
     """Asked for <=> low <= stored - mine <= high, anywhere in int64 and with bounds beyond it."""
@@ -41,7 +42,7 @@ terms = st.lists(st.tuples(codes, st.sampled_from([1, -1, 2, -3, 1000])), min_si
 around_zero = st.tuples(st.one_of(st.none(), st.integers(-9, 0)), st.one_of(st.none(), st.integers(0, 9)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(terms, terms, around_zero)
 def test_capped_sums_are_found(mine, stored, band):
     """Sums stop at CAP, exactly, and what satisfies a band with 0 in it is asked for from either side."""
@@ -61,7 +62,7 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 reals = st.one_of(st.none(), st.floats(-1e30, 1e30), st.sampled_from([0.0, 0.1, 0.3]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(floats, reals, reals, st.integers(-3, 3))
 def test_real_bands_ask_for_enough(value, low, high, steps):
     """A float within the band, in exact arithmetic or as floats round, is asked for; so is one just beside its edge."""
@@ -95,7 +96,7 @@ def test_nan_is_the_greatest_and_infinities_are_values():
     assert (last == MAX).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-6, 6), st.integers(-3, 3)), max_size=14).map(sorted),
     st.lists(st.tuples(st.integers(-6, 6), st.integers(-3, 3)), max_size=10).map(sorted),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.kernels.content import Occurrences, content, repeated
+from thorough import examples
 
 SOME = {
     pa.int8(): [0, 1, -1],
@@ -85,7 +86,7 @@ def test_multiples_of_large_powers_do_not_collide():
     assert len(np.unique(content(columns, 3))) == 40_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.integers(0, 60), max_size=80), st.integers(2, 61), st.data())
 def test_repeated_hashes_are_found(values, spread, data):
     """Exactly those that are there twice or more, also where many share a place of the table."""
@@ -93,7 +94,7 @@ def test_repeated_hashes_are_found(values, spread, data):
     assert repeated(hashes).tolist() == sorted(h for h, n in Counter(hashes.tolist()).items() if n > 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", None]), st.sampled_from([0.0, -0.0])), max_size=40

@@ -25,6 +25,7 @@ from evenjoin.kernels.hashing import (
 )
 from evenjoin.kernels.mixing import Mixer
 from evenjoin.placement.place import bucket_of
+from thorough import examples
 
 EPOCH = dt.datetime(1970, 1, 1)
 
@@ -82,7 +83,7 @@ def test_floats_and_decimals_are_not_rebuilt():
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_any_int64_comes_back(values):
     """Every int64 is its own code."""
     column = pa.array(values, pa.int64())
@@ -91,7 +92,7 @@ def test_any_int64_comes_back(values):
 
 
 @given(st.floats(), st.floats())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_float_codes_compare_like_spark(one, two):
     """a < b, a = b, a > b by code exactly as Spark compares: NaN equals itself and is greatest, -0.0 = 0.0."""
     a, b = ordered_int64(pa.array([one, two], pa.float64())).tolist()
@@ -146,7 +147,7 @@ text = st.one_of(st.text(max_size=20), st.text("ab", min_size=250, max_size=280)
 
 
 @given(st.lists(st.one_of(st.none(), text), max_size=12), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_string_hash_over_slices_chunks_and_types(values, data):
     """Equal strings hash equally in string, large_string, binary and dictionary columns, sliced or in chunks."""
     whole = hash_column(pa.array(values, pa.string()))
@@ -238,7 +239,7 @@ def test_wide_types_are_not_exact():
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2), st.lists(st.integers(0, 2**64 - 1), max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_mixer_of_every_seed_is_a_bijection(seed, number, values):
     """`unmix` gives back what `mix` was given."""
     mixer, column = Mixer.of(seed, number), np.array(values, np.uint64)
@@ -277,7 +278,7 @@ def slow_hash(mixer, value):
 
 
 @given(st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=250, max_size=700)), max_size=8), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_strings_are_hashed_together_as_they_are_alone(values, data):
     """The hashes of many strings at once, in chunks of any size, are those of a slow hash of each."""
     mixer = Mixer.of(data.draw(st.integers(0, 2**64 - 1)))

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.kernels.runs import expand, group_starts, run_order
+from thorough import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1
 wide = st.one_of(st.integers(-3, 3), st.integers(LOW, HIGH), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]))
 narrow = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**31), 2**31 - 1]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(wide, wide), max_size=12))
 def test_sorted_by_code_then_time(pairs):
     """Codes and times anywhere in int64, also where their spans together pass 64 bits."""
@@ -24,7 +25,7 @@ def test_sorted_by_code_then_time(pairs):
     assert [pairs[i] for i in order] == sorted(pairs)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(narrow, wide), max_size=12))
 def test_narrow_codes(pairs):
     """Hashed codes are int32."""

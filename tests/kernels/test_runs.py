@@ -18,6 +18,7 @@ from evenjoin.kernels.runs import (
     ranges,
     shifted,
 )
+from thorough import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1
 codes = st.integers(-2, 3)
@@ -31,7 +32,7 @@ def columns(rows, width, dtype=np.int64):
     return [np.array([row[i] for row in rows], dtype) for i in range(width)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(runs, probings, st.booleans(), st.booleans(), st.booleans())
 def test_ranges_are_exactly_the_matching_positions(run, probing, has_low, has_high, told_span):
     """Every stored tuple of the probe's code within its closed time bounds, and no other."""
@@ -52,7 +53,7 @@ def test_ranges_are_exactly_the_matching_positions(run, probing, has_low, has_hi
     assert found.pairs == len(expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(runs, st.lists(codes, max_size=10).map(sorted))
 def test_ranges_without_times(run, probing):
     """Full history: every stored tuple of the code."""
@@ -63,7 +64,7 @@ def test_ranges_without_times(run, probing):
     assert got == [(r, at) for r, code in enumerate(probing) for at, (stored, _) in enumerate(run) if code == stored]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(times, max_size=14).map(sorted), st.lists(st.integers(LOW, HIGH), max_size=8, unique=True).map(sorted))
 def test_code_ranges(run, groups):
     """Which codes occur, and where; codes anywhere in int64."""
@@ -72,7 +73,7 @@ def test_code_ranges(run, groups):
     assert list(zip(hits.tolist(), start.tolist(), stop.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(times, max_size=14).map(sorted), st.data())
 def test_bisect_is_searchsorted_within_each_range(values, data):
     """Per needle, in its own range, left and right; empty ranges give their start."""
@@ -86,7 +87,7 @@ def test_bisect_is_searchsorted_within_each_range(values, data):
         assert bisect(array, start, stop, needles, side).tolist() == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(1, 9)), max_size=8), st.integers(1, 12))
 def test_pair_chunks_give_every_pair_once_and_stay_small(found, limit):
     """All pairs in order, full chunks but the last, never more than the limit."""
@@ -118,7 +119,7 @@ def test_the_drawn_example(dtype):
     assert [a.tolist() for a in found] == [[0], [4], [5]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(times, max_size=6), st.one_of(st.integers(-9, 9), st.sampled_from([LOW, -HIGH, HIGH, 2**64])))
 def test_shifted_times_stop_at_the_ends(values, by):
     """t + by as a bound on int64 times: beyond the ends it is the end, it never wraps around."""
@@ -126,7 +127,7 @@ def test_shifted_times_stop_at_the_ends(values, by):
     assert got == [min(max(value + by, LOW), HIGH) for value in values]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 20))
 def test_gathered_chunks_are_the_same_pairs_in_fewer_pieces(sizes, limit):
     """Nothing is lost, repeated or out of order; no chunk is above the limit, and none ends early."""

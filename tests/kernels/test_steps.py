@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evenjoin.kernels.band import Slack, asked_codes
 from evenjoin.kernels.steps import Steps, step_bounds, step_codes, steps_for
+from thorough import examples
 
 values = st.one_of(st.floats(), st.floats(-100, 100), st.integers(-20, 20).map(lambda n: n / 4))
 sizes = st.sampled_from([(2.0, 2.0**-44), (0.1, 2.0**-44), (1e-9, 2.0**-44), (3e20, 2.0**-44), (2.0, 2.0**-17)])
@@ -30,7 +31,7 @@ def test_the_example_of_the_docstring():
     assert odd[1] < odd[2] < odd[3]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(values, values, sizes)
 def test_steps_ascend_and_have_bounds(one, two, size):
     """NaN is last; a value lies within the bounds of its step."""
@@ -42,7 +43,7 @@ def test_steps_ascend_and_have_bounds(one, two, size):
     assert math.isnan(low[0]) if math.isnan(one) else low[0] <= one <= high[0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1, 1), sizes)
 @example(-(2.0**30), 1.0, (2.0, 2.0**-17))
 @example(-5e-324, 1.0, (2.0, 2.0**-44))

@@ -14,6 +14,7 @@ from evenjoin.placement import EVERYTHING, Reach
 from evenjoin.strategies.adsp.areas import partition
 from evenjoin.strategies.adsp.cells import varietal_tasks
 from evenjoin.strategies.adsp.slabs import slabs
+from thorough import examples
 
 
 def points(rows, columns):
@@ -50,7 +51,7 @@ reaches = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(sides, sides, reaches, st.floats(4, 80))
 def test_no_scheme_has_fewer_tasks(rows, columns, reach, capacity):
     """Neither one grid, nor slabs, nor the areas of Alg. 2."""
@@ -60,7 +61,7 @@ def test_no_scheme_has_fewer_tasks(rows, columns, reach, capacity):
     assert min(plan.tasks for plan in found) >= floor_of(some, reach).tasks(capacity) * (1 - 1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(sides, sides, reaches, st.integers(1, 50))
 def test_the_capacity_for_a_number_of_tasks(rows, columns, reach, tasks):
     """No smaller one has so few by the floor, and one in a thousand more suffices."""

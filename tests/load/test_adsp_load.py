@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evenjoin.load.adsp import cpu, matrix_of, memory, network, square_lines, square_tasks
 from evenjoin.placement import EVERYTHING, Interval, Ranges, Reach
+from thorough import examples
 
 
 def test_the_costs_of_figure_3():
@@ -42,7 +43,7 @@ def matrix(one, two, reach, lines=12):
     return points, matrix_of(points, reach, lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(codes, codes, reaches)
 def test_candidates_are_monotone_and_complete(one, two, reach):
     """Each row's candidates are one run whose ends never fall; every pair within the reach is in a candidate cell, and
@@ -60,7 +61,7 @@ def test_candidates_are_monotone_and_complete(one, two, reach):
             assert not inside or column in runs[row]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(codes, codes, reaches, st.integers(-40, 40), st.integers(1, 60))
 def test_volumes_of_areas_and_of_their_splits(one, two, reach, first, width):
     """What a split says its parts hold is what is there: by counting the points within."""

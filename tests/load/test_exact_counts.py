@@ -15,6 +15,7 @@ from evenjoin.load.items import items_of, loads, planning_items
 from evenjoin.load.rates import rates_after
 from evenjoin.placement import Biclique, Buckets, Grid, Keys, Region, RoutingTable
 from evenjoin.testing import Fixed
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -51,7 +52,7 @@ def test_a_hot_key_that_changes_each_batch_is_counted_where_it_is(layout):
         assert report.expired > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(st.tuples(*[st.lists(st.integers(0, 9), max_size=25)] * 2, st.integers(0, 9)), min_size=2, max_size=8),
     st.sampled_from(["shared", "split"]), st.integers(1, 4), st.integers(0, 2**32),

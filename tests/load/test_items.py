@@ -15,6 +15,7 @@ from evenjoin.load.items import items_of, loads, moved_tuples, work_by_instance
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable, check
 from evenjoin.placement.topology import Cube
 from evenjoin.testing import Fixed
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -59,7 +60,7 @@ keys = st.lists(st.integers(0, 12), max_size=30)
 few = st.lists(st.integers(0, 12), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(tables(), st.lists(st.tuples(keys, keys), min_size=1, max_size=3), st.integers(1, 6))
 def test_loads_repeat_the_report(table, batches, track):
     """Probes are exact for every table; stored, arrivals and results too where no key is split, else in total."""
@@ -92,7 +93,7 @@ def together(draw):
     return check(RoutingTable(0, instances, 3, buckets, tuple(regions), "drawn", meeting="together"))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(together(), st.lists(st.tuples(few, few, few), min_size=1, max_size=3), st.integers(1, 6))
 def test_loads_of_three_sides_repeat_the_report(table, batches, track):
     """A tuple counts once for each store that it probes. Divided keys are exact in total, all others on each

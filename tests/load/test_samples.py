@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from evenjoin.kernels.content import content
 from evenjoin.load.report import LoadReport
 from evenjoin.load.samples import Grain, Picked, Slice, coarsened, merge_samples, scaled, whole
+from thorough import examples
 
 points = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(0.5, 100)), max_size=40).map(tuple)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(points, points, st.integers(1, 20))
 def test_merging_keeps_the_weight_and_the_order(old, new, limit):
     """Codes ascend and were there before, there are at most `limit`, and the weights add up to both."""
@@ -30,7 +31,7 @@ def test_merging_keeps_the_weight_and_the_order(old, new, limit):
     assert all(w > 0 for _, w in merged)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(2, 40))
 def test_ranks_move_by_less_than_a_part(codes, limit):
     """The tuples up to any code differ from the truth by at most one part in `limit` and the code's own weight."""

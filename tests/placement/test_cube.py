@@ -35,6 +35,7 @@ from evenjoin.placement.pieces import moved_volume, overlap, stored_volume
 from evenjoin.placement.place import cells_of, regions_of
 from evenjoin.placement.shares import holdings
 from placement.cubes import INDEXES, cube_tables, drawn_at, instances_of, meetings
+from thorough import examples
 
 LAST, FIRST = 2**63 - 1, -(2**63)
 TRIANGLE = (Link((0, 1), (1, 0), 0, 0), Link((1, 2), (1, 0), 0, 0), Link((0, 2), (0, 1), 0, 0))
@@ -53,7 +54,7 @@ def triangle(*sizes):
     return cube_table(Cube(dims, tuple(range(int(np.prod(sizes))))), TRIANGLE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cube_tables(), st.integers(0, 2**32))
 def test_every_combination_that_can_match_is_together_once(table, seed):
     """And no combination is together on two instances, whether it can match or not."""
@@ -64,7 +65,7 @@ def test_every_combination_that_can_match_is_together_once(table, seed):
         assert times == 1 or not can_match
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cube_tables(), st.integers(0, 2**32))
 def test_json_and_pickle_bring_back_the_same_table(table, seed):
     """They are equal, have the same name, and place alike."""
@@ -75,7 +76,7 @@ def test_json_and_pickle_bring_back_the_same_table(table, seed):
             assert all(map(np.array_equal, place(table, side, at), place(again, side, at)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), st.integers(0, 2**32))
 def test_diff_conserves(data, seed):
     """What is stored after a change of cube is what was stored before, less what leaves, and what enters."""
@@ -92,7 +93,7 @@ def test_diff_conserves(data, seed):
             assert (before[row] - leaves) | enters == after[row]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cube_tables(), st.integers(0, 2**32))
 def test_all_that_asks_a_table_works(table, seed):
     """One cell and one region for all codes; `stored_here` agrees with `place`, shares with what is stored."""
@@ -118,7 +119,7 @@ def test_all_that_asks_a_table_works(table, seed):
     assert overlap(table, table, points).shape == (table.instances, table.instances)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cube_tables(kinds=("u",)), st.integers(0, 2**32))
 def test_slots_and_spread_agree_where_only_u_decides(table, seed):
     """So a cube of "u" dims goes the way of every topology."""
@@ -131,7 +132,7 @@ def test_slots_and_spread_agree_where_only_u_decides(table, seed):
         assert sorted(zip(rows, instances, strict=True)) == sorted(zip(where.row, where.instance, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(3, 4), st.integers(0, 3), st.integers(1, 5), st.integers(0, 2**32))
 def test_a_hot_key_is_split_in_any_region(sides, divided, parts, seed):
     """One side is divided, the others are copied; the other keys stay in their buckets."""
@@ -270,7 +271,7 @@ def test_check(broken, says):
             check(broken)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cube_tables(kinds=("hash", "range")), st.data())
 def test_a_reach_narrower_than_the_condition_is_refused(table, data):
     """If the condition allows one code more than the dim reaches, the table would lose results."""

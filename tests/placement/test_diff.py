@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evenjoin.placement import At, Biclique, Buckets, Keys, Region, Role, RoutingTable, diff, place
 from evenjoin.testing import routing_tables
+from thorough import examples
 
 tuples = st.lists(st.tuples(st.integers(-3, 12), st.integers(0, 2**32 - 1)), max_size=8)
 
@@ -21,7 +22,7 @@ def entries(table, side, codes, u):
     return out
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(routing_tables(), routing_tables(), tuples, st.integers(0, 1))
 def test_diff_is_the_set_difference(old, new, drawn, side):
     """leave and enter are old - new and new - old of the (tuple, instance) entries, each once."""
@@ -34,7 +35,7 @@ def test_diff_is_the_set_difference(old, new, drawn, side):
     assert (len(set(leave)), len(set(enter))) == (len(leave), len(enter))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(routing_tables(), tuples)
 def test_equal_tables_move_nothing(table, drawn):
     """diff(t, t) is empty."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import TableError
 from evenjoin.placement import At, Biclique, Buckets, Region, Role, RoutingTable, check, place
 from evenjoin.strategies.edit import Edit
+from thorough import examples
 
 TREE = ((0, 1), (2, 3))
 """R and S meet, and so do T and the pairs of R and S."""
@@ -37,7 +38,7 @@ def met_tables(draw):
     return table(meets, *topologies, groups=groups, instances=instances)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(met_tables(), st.integers(0, 2**32))
 def test_pairs_of_groups_that_meet_meet_once(drawn, seed):
     """Whichever tuple comes first. `check` accepts every such table, and JSON brings it back."""

@@ -12,6 +12,7 @@ from evenjoin.placement.diff import diff, entering, entering_share
 from evenjoin.placement.place import At, cells_of, place
 from evenjoin.placement.table import Buckets, Region, RoutingTable
 from evenjoin.placement.topology import Cube, Role
+from thorough import examples
 
 U = np.linspace(0, 2**32 - 1, 4096).astype(np.uint32)
 
@@ -61,7 +62,7 @@ topologies = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(topologies, min_size=2, max_size=2), st.lists(topologies, min_size=2, max_size=2))
 def test_it_is_what_diff_moves(one, two):
     """Two buckets, each from any topology to any other: as many tuples enter as `diff` says of even positions."""

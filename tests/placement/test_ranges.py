@@ -33,6 +33,7 @@ from evenjoin.placement import (
 from evenjoin.placement.pieces import moved_volume, overlap, pieces, stored_volume
 from evenjoin.placement.place import cells_of
 from evenjoin.testing import ranged_tables
+from thorough import examples
 
 FAR = [-(2**63), -(2**63) + 1, -(2**40), 2**40, 2**63 - 2, 2**63 - 1]
 CODES = np.array([*range(-11, 12), *FAR], np.int64)
@@ -99,7 +100,7 @@ def test_the_picture():
     assert cells_of(table, np.array([7, 8, 9, 10, 22])).tolist() == [0, 1, 1, 2, 6]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(ranged_tables())
 def test_every_pair_within_reach_meets_exactly_once(table):
     """Whatever the codes, also far outside all areas, and whatever the positions; others at most once."""
@@ -122,7 +123,7 @@ def any_areas(draw):
     return RoutingTable(0, instances, 2, 0, tuple(regions), reach=reach)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(any_areas())
 def test_check_decides_any_table_of_areas(table):
     """Areas may overlap, leave holes and share instances: check accepts exactly the tables in which no pair that may
@@ -135,7 +136,7 @@ def test_check_decides_any_table_of_areas(table):
         assert verdict(table)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(ranged_tables(), st.data())
 def test_a_hole_or_an_overlap_is_rejected(table, data):
     """Any area gone leaves a hole if it had a pair within reach; any area twice on instances of its own overlaps."""
@@ -205,7 +206,7 @@ def test_one_message_per_instance():
     assert where.role.tolist() == [Role.BOTH] * 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(ranged_tables(), ranged_tables())
 def test_tables_of_areas_travel_and_differ(one, two):
     """JSON and pickle give the table back; diff is the set difference of what is stored; stored_here agrees."""
@@ -226,7 +227,7 @@ def test_tables_of_areas_travel_and_differ(one, two):
         assert set(zip(moves.leave_row.tolist(), moves.leave_instance.tolist(), strict=True)) == sets[0] - sets[1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(ranged_tables(), ranged_tables())
 def test_volumes_are_what_place_and_diff_say_of_many_tuples(one, two):
     """Per instance, moved and in common: with 512 evenly spread positions a code, to within a position's width."""

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.placement.place import Placement
+from thorough import examples
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 6), st.integers(1, 3)), max_size=30))
 def test_each_message_goes_to_its_instance_in_order(messages):
     """One contiguous piece per instance that gets anything, messages in the order they came."""

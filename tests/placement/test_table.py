@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from evenjoin.placement import At, Biclique, Buckets, Grid, Keys, Region, Role, RoutingTable, check, place, stored_here
 from evenjoin.placement.place import bucket_of
 from evenjoin.testing import routing_tables
+from thorough import examples
 
 S, P, B = Role.STORE, Role.PROBE, Role.BOTH
 
@@ -28,7 +29,7 @@ def in_bucket(bucket, buckets):
     return next(c for c in range(1000) if bucket_of(np.array([c]), buckets)[0] == bucket)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(routing_tables())
 def test_json_round_trip(table):
     """Through JSON text a table comes back equal, with the same digest and the same placement."""
@@ -41,7 +42,7 @@ def test_json_round_trip(table):
             assert one.tolist() == two.tolist()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(routing_tables())
 def test_pickle_round_trip(table):
     """A table travels to the tasks compiled, and is the same there."""
@@ -146,7 +147,7 @@ def test_weights_are_respected():
     assert stored.row.tolist() == list(range(len(u)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(routing_tables())
 def test_stored_here_is_place_for_one_instance(table):
     """The mask of an instance says what the placement says."""

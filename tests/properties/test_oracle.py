@@ -13,6 +13,7 @@ from streams import rows
 
 from cases.harness import CASES
 from oracle import Windows, answer, in_duckdb
+from thorough import examples
 
 
 def near(a, b, most):
@@ -49,7 +50,7 @@ JOINS = {
 THREE = st.fixed_dictionaries({alias: rows(7) for alias in "rst"})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @pytest.mark.parametrize("on", JOINS)
 @given(data=THREE)
 def test_three_sides(on, data):
@@ -60,7 +61,7 @@ def test_three_sides(on, data):
     assert answer(data, on, ["r.id AS a", "s.id AS b", "t.id AS c", "t.name"]) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.fixed_dictionaries({alias: rows(5) for alias in "abcd"}))
 def test_four_sides(data):
     """A star of three and a fourth that is near to one of them."""
@@ -74,7 +75,7 @@ def test_four_sides(data):
     assert answer(data, on, [f"{alias}.id AS {alias}" for alias in "abcd"]) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=THREE, shape=st.sampled_from([(5, 5), (6, 2), (3, 4)]))
 def test_windows(data, shape):
     """A combination once for each window that holds all its tuples; of (3, 4) some tuples are in none."""

@@ -70,7 +70,9 @@ EACH_STEP = [("begin", 0, 2), ("executed", 1, 2), ("migrated", 1, 3), ("receipts
 EACH_STEP += [("committed", 3, 4), ("collected", 4, 1)]
 
 
-@pytest.mark.parametrize(("batches", "deaths"), [(5, 5), pytest.param(12, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("batches", "deaths"), [(4, 2), *(pytest.param(*far, marks=pytest.mark.slow) for far in [(5, 5), (12, 20)])]
+)
 def test_killed_in_a_migration_then_many_times(batches, deaths, tmp_path):
     """The driver dies while a batch runs and, with another number of instances, in the migration; in the run after
     that Python workers die at random steps: nothing is lost or repeated."""

@@ -16,6 +16,7 @@ from evenjoin.kernels.mixing import Mixer
 from evenjoin.spec import build_spec
 from evenjoin.state.segment import MOST_DIRTY
 from evenjoin.testing import brute_force, multiset, split
+from thorough import examples
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.float64()), ("t", pa.int64())])
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
@@ -42,7 +43,7 @@ def tables(draw):
 @pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 @pytest.mark.parametrize("spoilt", ["codes", "codes and checks"])
 @pytest.mark.parametrize("codes", [1, 2])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(CONDITIONS), tables(), tables(), st.integers(1, 3), st.data())
 def test_the_answer_does_not_depend_on_the_hash(codes, spoilt, on, left, right, instances, data):
     """With only one or two codes for all keys, and second hashes that are good or just as bad: the brute-force result,

@@ -18,6 +18,7 @@ from evenjoin.state.files import MemoryFolder
 from evenjoin.strategies.base import resolve
 from evenjoin.testing import Crash, routing_tables, run_stream
 from stations import work_of
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 
@@ -89,7 +90,7 @@ def sent(rows, table, cuts=(), batch=3):
     return messages, {instance: total % 2**64 for instance, total in books.items()}, late, task.note
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(row, max_size=40), routing_tables(sides=2), st.randoms(use_true_random=False),
     st.lists(st.integers(0, 40), max_size=3),

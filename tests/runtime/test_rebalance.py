@@ -11,15 +11,17 @@ import pytest
 import evenjoin
 from evenjoin.errors import TableError
 from evenjoin.load.intake import Intake
-from evenjoin.load.items import F64, Items, change, items_of, loads
+from evenjoin.load.items import F64, Items, change, items_of, loads, work_by_instance
 from evenjoin.load.receipt import HeavyKey
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.placement import Biclique, Buckets, Keys, Reach, Region, RoutingTable
+from evenjoin.placement.place import bucket_of
 from evenjoin.runtime.rebalance import _least_work, _refused, decide
 from evenjoin.runtime.settings import Guards
 from evenjoin.state.files import MemoryFolder
 from evenjoin.strategies import Adsp, Square
 from evenjoin.strategies.base import Static
+from evenjoin.strategies.bistream import hash_table
 
 HOME = Region(Buckets((0,)), Biclique(((0,), (0,))))
 TABLE = RoutingTable(3, 2, 2, 1, (HOME,))
@@ -97,20 +99,34 @@ def test_refused(strategy, rebalanced, guards, says):
 
 
 @pytest.mark.parametrize(
-    ("min_work", "batch", "least"),
-    [(None, 0, 100), (None, 10_000, 100), (None, 200_000, 1000), (None, 4e6, 20_000), (7, 4e6, 7), (0, 4e6, 0)],
+    ("min_work", "typical", "least"),
+    [(None, 0, 100), (None, 2_000, 100), (None, 25_000, 1000), (None, 5e5, 20_000), (7, 5e5, 7), (0, 5e5, 0)],
 )
-def test_the_work_that_a_rebalance_must_save_grows_with_the_batch(min_work, batch, least):
-    """0.5 % of its tuples and results, at least 100; a number that is given is taken as it is."""
+def test_the_work_that_a_rebalance_must_save_grows_with_the_batch(min_work, typical, least):
+    """4 % of the tuples and results of the median instance, at least 100; a number that is given is taken as it is."""
     some = items_of(REPORT, TABLE)
-    factor = batch / (some.arrived.sum() + some.results.sum())
+    factor = typical / np.median(work_by_instance(some, TABLE))
     of_batch = replace(some, arrived=factor * some.arrived, results=factor * some.results)
-    assert _least_work(Guards(min_work=min_work), of_batch) == pytest.approx(least)
+    assert _least_work(Guards(min_work=min_work), of_batch, TABLE) == pytest.approx(least)
 
 
-def test_the_least_work_is_a_part_of_the_batch():
+def test_a_hot_key_does_not_raise_the_work_that_a_rebalance_must_save():
+    """It makes one instance a thousand times as busy, and the median stays: what others can be relieved of still
+    counts, and on a hundred instances as much as on eight."""
+    for instances in (8, 100):
+        table = hash_table("hash", 16 * instances, instances, 2, "shared")
+        codes = np.arange(100_000, dtype=np.int64)
+        counts = np.ones((2, len(codes)))
+        even = Items(codes, np.ones(len(codes), bool), bucket_of(codes, table.buckets), counts, counts, counts)
+        hot = replace(even, results=np.where(codes == 7, 1e8, counts))
+        least = [_least_work(Guards(), items, table) for items in (even, hot)]
+        assert least[1] == pytest.approx(least[0], rel=0.02)
+        assert least[0] == pytest.approx(0.04 * 6 * len(codes) / instances, rel=0.1)
+
+
+def test_the_least_work_is_a_part_of_what_an_instance_does():
     """The plan relieves instances of what key 7 has. It passes in its own batch, and is refused where the rest of the
-    batch is four hundred times as large, since then it is not 0.5 % of it."""
+    batch is four hundred times as large, since then it is not 4 % of what an instance does."""
     large = replace(REPORT, cells=tuple((s, c, 400 * new, old, 400 * found) for s, c, new, old, found in CELLS))
     given = decide(Told(MOVED, 0.0), large, TABLE, Guards(min_gain=0), None, lambda: 0.0)
     assert given.verdict.sentence.startswith("gain too small: instances are relieved of")

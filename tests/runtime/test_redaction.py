@@ -18,6 +18,7 @@ from evenjoin.errors import CheckpointMismatchError, SpecError
 from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.spec import build_spec
 from evenjoin.testing import Hooks, brute_force, multiset
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
 
@@ -196,7 +197,7 @@ def test_a_checkpoint_is_redacted_from_its_first_batch_or_never(first, tmp_path)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=12), st.integers(1, 3), st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @pytest.mark.parametrize(
     "on", ["l.k = r.k", "l.k = r.k AND r.t BETWEEN l.t - 1 AND l.t + 1", "l.k = r.k AND l.t = r.t", "l.k + 0 = r.k"]
 )

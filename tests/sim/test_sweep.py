@@ -6,11 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from evenjoin import Guards, Scaling
 from evenjoin.errors import SpecError
 from evenjoin.sim import Scenario, Simulation, Stream, simulate
-from evenjoin.sim.sweep import outcome, points, run, seeded, sweep
+from evenjoin.sim.against_best import Point, cluster, main
+from evenjoin.sim.sweep import Summary, outcome, points, run, seeded, sweep
+from evenjoin.sim.tables import markdown
 
 SMALL = Stream(keys=500, rows=(3000, 3000), batches=5)
 
@@ -101,3 +104,58 @@ def test_the_number_of_instances_follows_the_state():
     assert lines[0].instances == 1
     assert lines[-1].instances >= 6
     assert all(line.moved for line, before in zip(lines[1:], lines, strict=False) if line.instances > before.instances)
+
+
+def test_a_sweep_is_a_table_in_markdown():
+    """The floor is named only where it is above the threshold, and a strategy without one has no share."""
+    told = Summary("djb", 8, 0.4, "stationary", 2, 0.2, 0.975, 0.5, 1, 12_345.0, 0.071, 0.1, None, 3.0, 100.0)
+    floor = replace(told, zipf=1.2, within=0.0, floor=2.936, moved=0.0, imbalance=1234.5)
+    plain = replace(told, strategy="hash", threshold=None, within=None, most_rebalances=0, moved=0.0)
+    assert markdown([told, floor, plain]).splitlines() == [
+        "**`djb`: imbalance at most 0.2**, stationary, 2 seeds",
+        "",
+        "| instances | zipf 0.4 | zipf 1.2 |",
+        "|---|---|---|",
+        "| 8 | 98 %, 1, 12k, 0.07 | 0 %, 1, 0, 1,234.50 (floor 2.94) |",
+        "",
+        "**`hash`**, stationary, 2 seeds",
+        "",
+        "| instances | zipf 0.4 |",
+        "|---|---|",
+        "| 8 | 0, 0, 0.07 |",
+    ]
+
+
+def test_auto_is_compared_with_the_strategy_that_is_best_over_all_seeds():
+    """Not with another one for each seed; and the worst seed is told."""
+    point = Point("zipf 1 stationary", 8, 2, {"hash": (10.0, 30.0), "djb": (12.0, 14.0), "auto": (12.0, 15.4)}, (0, 1))
+    assert point.best == "djb"
+    assert point.over("djb") == (pytest.approx(27.4 / 26), pytest.approx(1.1))
+    assert [cluster(cores).size for cores in (2, 4, 12, 25, 100)] == [2, 4, 12, 25, 100]
+
+
+def test_auto_against_the_best_runs_a_stream_on_both_clusters(tmp_path):
+    """As many cores as instances, and a quarter; every strategy and seed is in the file."""
+    out = tmp_path / "best.json"
+    small = [
+        "--stream",
+        "zipf 1.4",
+        "--instances",
+        "4",
+        "--rows",
+        "500",
+        "--keys",
+        "50",
+        "--batches",
+        "4",
+        "--seeds",
+        "2",
+        "--out",
+        str(out),
+    ]
+    found = CliRunner().invoke(main, small)
+    assert found.exit_code == 0, found.output
+    points = json.loads(out.read_text())
+    assert {(point["instances"], point["cores"]) for point in points} == {(4, 4), (4, 2)}
+    assert all(len(ms) == 2 and min(ms) > 0 for point in points for ms in point["batch_ms"].values())
+    assert f"{len(points)} points, auto / best at most" in found.output

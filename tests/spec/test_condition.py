@@ -18,6 +18,7 @@ from evenjoin.errors import ConditionError, SpecError
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, parse, read_condition, tumbling
+from thorough import examples
 
 INTS = pa.schema([(name, pa.int64()) for name in ("a", "b", "t")])
 SCOPE = Scope({"l": INTS, "r": INTS})
@@ -234,7 +235,7 @@ def matched(spec: JoinSpec, columns: dict[str, pa.Array], n: int) -> pa.Array:
     return holds
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(conjunctions, rows, rows, st.sampled_from([None, "t", {"l": "t"}, "window"]))
 def test_the_parts_mean_the_whole(on: str, left: list[tuple[int]], right: list[tuple[int]], event_time: str) -> None:
     """filters AND keys (or the band) AND low/high AND residual select the same pairs as the condition itself."""
@@ -259,7 +260,7 @@ temporal = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(temporal, min_size=1, max_size=3).map(" AND ".join),
     st.lists(st.tuples(times, times, times, times), min_size=1, max_size=8),
@@ -310,7 +311,7 @@ loose = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(loose, numbers, numbers)
 def test_the_parts_mean_the_whole_in_numbers_that_round(on: str, a: str, b: str) -> None:
     """The same for floats and decimals: every pair of values that sit on edges, round, overflow or are no numbers."""

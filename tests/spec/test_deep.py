@@ -15,6 +15,7 @@ import evenjoin
 from evenjoin.errors import ConditionError
 from evenjoin.spec import Scope, build_spec, parse
 from evenjoin.spec.expr import Call
+from thorough import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
 SCOPE = Scope({"l": SCHEMA, "r": SCHEMA})
@@ -150,7 +151,7 @@ def memberships(draw):
     return name, column, draw(st.lists(st.sampled_from([*constants, "NULL"]), min_size=2, max_size=5))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(memberships())
 def test_in_is_a_chain_of_equalities(case):
     """For every type, with NULL on either side, NaN, two zeros, and literals of other types."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenjoin.spec import Scope, parse
+from thorough import examples
 
 SCHEMA = pa.schema(
     [
@@ -87,7 +88,7 @@ def both(sql: str, data: list[tuple[object, ...]]) -> tuple[list[object], list[o
     return ours, theirs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(conditions, rows)
 def test_conditions(sql: str, data: list[tuple[object, ...]]) -> None:
     """Conditions of integers, floats (NaN, infinities, zeros) and booleans with NULLs agree with DuckDB."""
@@ -95,7 +96,7 @@ def test_conditions(sql: str, data: list[tuple[object, ...]]) -> None:
     assert ours == theirs
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(integers, rows)
 def test_integers(sql: str, data: list[tuple[object, ...]]) -> None:
     """Integer arithmetic agrees with DuckDB."""
@@ -103,7 +104,7 @@ def test_integers(sql: str, data: list[tuple[object, ...]]) -> None:
     assert ours == theirs
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(conditions, rows)
 def test_the_text_reads_back(sql: str, data: list[tuple[object, ...]]) -> None:
     """str(expr) is SQL for the same expression, and a fixed point."""
@@ -111,7 +112,7 @@ def test_the_text_reads_back(sql: str, data: list[tuple[object, ...]]) -> None:
     assert parse(str(expr), SCOPE) == expr
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(conditions, rows, st.integers(0, 8))
 def test_evaluate_is_row_by_row(sql: str, data: list[tuple[object, ...]], cut: int) -> None:
     """Evaluating two pieces and concatenating equals evaluating the whole."""

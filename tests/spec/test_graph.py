@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evenjoin.spec.band import Band
 from evenjoin.spec.graph import Edge, closure, tightened
+from thorough import examples
 
 
 def edge(a, b, low, high, **more):
@@ -65,7 +66,7 @@ def test_edges_are_tightened_to_what_all_of_them_allow():
     assert all(e.high < e.low for e in never)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([(0, 1), (0, 2), (1, 2), (2, 3)]), st.integers(-4, 4), st.integers(0, 5)),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import SpecError
 from evenjoin.spec import JoinSpec, build_spec, sliding, tumbling
 from evenjoin.spec.graph import EVERYTHING
+from thorough import examples
 
 SIDE = pa.schema(
     [("k", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("i", pa.int32()), ("int", pa.int32()),
@@ -352,7 +353,7 @@ def test_three_way_cases_of_the_peers(name: str) -> None:
 gap = st.integers(-5, 5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.integers(3, 4),
     st.dictionaries(st.sampled_from(list(itertools.combinations(range(4), 2))), st.tuples(gap, gap), min_size=1),

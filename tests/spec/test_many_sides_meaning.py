@@ -23,6 +23,7 @@ from evenjoin.kernels.hashing import ordered_int64
 from evenjoin.spec import JoinSpec, build_spec, sliding, tumbling
 from evenjoin.spec.graph import EVERYTHING, Edge
 from evenjoin.testing import brute_force
+from thorough import examples
 
 START = "~start"
 NOTHING = pa.scalar(False)
@@ -220,7 +221,7 @@ def compare(names: str, on: str, data: Any, options: Any) -> int:
 def test_the_parts_mean_the_whole(names: str, most: int) -> None:
     """Random conjuncts over two sides, three, one and the window; types that meet; NULLs, NaN and big numbers."""
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(tables(names, VALUES, most), TIMES, WINDOWS, st.data())
     def check(data: Any, event_time: str | None, window: Any, more: Any) -> None:
         on = more.draw(conditions(names, window is not None))
@@ -247,7 +248,7 @@ equality = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     tables("rst", EQUALITIES, 6),
     st.lists(equality, min_size=2, max_size=4),
@@ -301,7 +302,7 @@ IN_TIME = [
 columns = st.sampled_from(["us", "ms", "ns", "ns", "day"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     tables("rst", TEMPORAL, 6),
     st.lists(st.one_of(*IN_TIME), min_size=2, max_size=5),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evenjoin.spec import build_spec
 from evenjoin.state.segment import FAN, Run, choose, merged
 from evenjoin.state.tuples import Tuples, tuple_schemas
+from thorough import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 (TUPLES, _) = tuple_schemas(build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k"))
@@ -98,7 +99,7 @@ def test_with_a_budget_runs_are_at_most_a_few_per_budget():
 some_tuples = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2**32 - 1), st.integers()), max_size=8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(some_tuples, min_size=1, max_size=4), st.data())
 def test_merged_is_the_sorted_union_of_the_live(parts, data):
     """All live tuples of all runs, sorted, with their positions and payloads; the dead are gone."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evenjoin.errors import StorageError
 from evenjoin.state.remote import RemoteFolder
+from thorough import examples
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ class Turns:
             self._free.notify_all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.integers(0, 1), max_size=16))
 def test_of_two_creators_at_most_one_wins_in_every_order(order):
     """However their operations interleave: never both, and what is there afterwards is the winner's."""

@@ -13,6 +13,7 @@ from evenjoin.spec import build_spec
 from evenjoin.state.files import LocalFolder, MemoryFolder
 from evenjoin.state.segment import IDLE_BATCHES, MAX_PIECES, Run, Segments, cut, seal
 from evenjoin.state.tuples import Tuples, tuple_schemas
+from thorough import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.string())])
 SPEC = build_spec({"l": SCHEMA, "r": SCHEMA}, "l.k = r.k AND r.t BETWEEN l.t AND l.t + 5", event_time="t")
@@ -52,7 +53,7 @@ def test_seal_and_read(kind, tmp_path):
     assert [plain(segments.read(SCHEMAS[0], run)) for run in again] == [plain(first), plain(second)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-9, 9), st.text(max_size=3)), max_size=20))
 def test_runs_are_sorted_and_whole(rows):
     """Sorting keeps each tuple with its payload."""
@@ -62,7 +63,7 @@ def test_runs_are_sorted_and_whole(rows):
     assert sorted(ordered) == sorted(plain(some))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-3, 3), st.integers(-(10**6), 10**6), st.none()), max_size=20), st.integers(1, 50)
 )

@@ -35,6 +35,7 @@ from evenjoin.strategies.adsp.areas import dichotomy, partition
 from evenjoin.strategies.adsp.cells import Scheme, cells, varietal_tasks
 from evenjoin.strategies.adsp.mapping import Area, aligned, fitted, fitting, mapped
 from evenjoin.strategies.adsp.migration import migration_plan
+from thorough import examples
 
 
 def grid_table(grid, version=0):
@@ -62,7 +63,7 @@ def test_figure_3():
     assert cells(6, 6, 10) == Scheme(2, 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example(6.0, 2.6573185373314076e-09, 5.0)
 @given(st.floats(0, 200), st.floats(0, 200), st.floats(5, 50))
 def test_alg_1_never_needs_more_than_eq_9_and_never_overfills(rows, columns, capacity):
@@ -160,7 +161,7 @@ bands = st.tuples(st.integers(-6, 6), st.integers(0, 8)).map(lambda t: Reach(t[0
 some_reach = st.one_of(bands, st.sampled_from([Reach(1, None), Reach(None, -1), Reach(0, 0)]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(keys_of_a_side, keys_of_a_side, some_reach, st.sampled_from([4.0, 6.0, 10.0, 20.0]), st.booleans())
 def test_areas_never_need_more_tasks_than_one_grid(one, two, reach, capacity, naive):
     """Alg. 2 starts from the whole matrix and only accepts less; each area alone is counted by eq. 9 or Alg. 1."""
@@ -178,7 +179,7 @@ def test_areas_never_need_more_tasks_than_one_grid(one, two, reach, capacity, na
 enough_keys = st.lists(st.integers(0, 9), min_size=5, max_size=10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(enough_keys, enough_keys, bands)
 def test_theorem_4(one, two, reach):
     """xi = Alg. 2 over the least of all dichotomies (eq. 14) <= ab / (ab - a - b + 3), with tasks by eq. 9 as in the
@@ -217,7 +218,7 @@ weighted = st.tuples(st.integers(-40, 40), st.integers(1, 40))
 drawn_sides = st.lists(weighted, min_size=1, max_size=15, unique_by=lambda point: point[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(drawn_sides, drawn_sides), min_size=1, max_size=3), some_reach, st.integers(1, 5))
 def test_whatever_is_proposed_is_valid_and_within_capacity(rounds, reach, instances):
     """Over changing volumes and codes: check accepts the table, no task is above `fill` of V, tasks are no more than
@@ -235,7 +236,7 @@ def test_whatever_is_proposed_is_valid_and_within_capacity(rounds, reach, instan
         table = made
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(drawn_sides, drawn_sides), min_size=2, max_size=3), some_reach, st.sampled_from([30, 60, 200])
 )
@@ -255,7 +256,7 @@ def test_what_a_fit_moves_is_the_difference_of_the_tables(rounds, reach, capacit
             table = fit.table
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.tuples(drawn_sides, drawn_sides), st.tuples(drawn_sides, drawn_sides), some_reach)
 def test_alg_5_is_the_difference_of_the_tables(first, second, reach):
     """Tuple by tuple: the copies that cover a tuple are the instances it enters, the discards those it leaves, and a

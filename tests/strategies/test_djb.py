@@ -22,6 +22,7 @@ from evenjoin.strategies.djb.s2sm import s2sm
 from evenjoin.strategies.edit import Edit
 from evenjoin.testing import brute_force, multiset
 from strategies.counted import counted, joined, zipf
+from thorough import examples
 
 
 def two_buckets(layout, instances=2):
@@ -327,7 +328,7 @@ counts_of_keys = st.dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.sampled_from(["shared", "split"]), st.integers(2, 6), st.lists(counts_of_keys, min_size=1, max_size=4), st.data()
 )
@@ -352,7 +353,7 @@ def test_whatever_is_proposed_is_valid_and_no_less_even(layout, instances, round
         table = plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(["shared", "split"]), st.integers(2, 6), st.lists(counts_of_keys, min_size=2, max_size=3))
 def test_a_draft_knows_the_load_of_its_table(layout, instances, rounds):
     """Fast against slow: the load kept up edit by edit is that of the finished table, whatever the heuristics."""

@@ -29,6 +29,7 @@ from evenjoin.strategies.djb.moves import SPLITS, move_out
 from evenjoin.strategies.edit import Edit
 from evenjoin.strategies.elastic import Scaling, elastic
 from strategies.counted import counted
+from thorough import examples
 
 REPORT = LoadReport(9, (), (), (), (), expired=1, hash_us=0.4, transfer_us=1.3)
 
@@ -129,7 +130,7 @@ def test_other_shares_keep_each_unit_its_range():
 shares = st.lists(st.integers(0, 20), min_size=5, max_size=5).filter(any)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(shares, min_size=2, max_size=5))
 def test_a_reweighted_split_moves_what_it_must(rounds):
     """Whatever shares follow each other: `diff` moves as many as the gaining units gain, and that is the forecast."""

@@ -10,6 +10,7 @@ from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable, ch
 from evenjoin.placement.place import bucket_of
 from evenjoin.strategies.bistream import Hash
 from evenjoin.strategies.edit import Edit
+from thorough import examples
 
 TABLE = RoutingTable(
     4, 3, 2, 2, (Region(Buckets((0,)), Biclique(((0,), (0,)))), Region(Buckets((1,)), Biclique(((1,), (2,)))))
@@ -60,7 +61,7 @@ def test_a_bucket_that_comes_to_its_key_takes_it_in():
     assert [type(region.takes) for region in edit.table().regions] == [Buckets, Buckets]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), st.integers(1, 5))
 def test_any_edits_pass_check(data, instances):
     """Whatever is edited in whatever order."""

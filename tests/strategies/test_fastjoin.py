@@ -21,6 +21,7 @@ from evenjoin.strategies.bistream import hash_table
 from evenjoin.strategies.edit import Edit
 from evenjoin.testing import brute_force, multiset
 from strategies.counted import counted, together
+from thorough import examples
 
 
 def code(bucket, number, buckets):
@@ -129,7 +130,7 @@ def situations(draw):
     return edit.table(), items_from(keys, [draw(counts) for _ in range(table.buckets)], table.buckets)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(situations(), st.sampled_from(["greedyfit", "safit"]), st.sampled_from([1.1, 2.2]))
 def test_what_is_planned_is_valid_and_evener(situation, selector, theta):
     """It passes check; no monitor's LI rises and one sinks that called for it; other sides' units stay."""

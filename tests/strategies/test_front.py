@@ -20,6 +20,7 @@ from evenjoin.runtime.settings import Guards
 from evenjoin.strategies import Adsp
 from evenjoin.strategies.adsp.front import Front, Room, extended, front_of, in_rows
 from evenjoin.strategies.elastic import fixed
+from thorough import examples
 
 BAND = Reach(-2, 2)
 RISE = 10_000
@@ -117,7 +118,7 @@ def test_an_expired_task_is_used_again():
     assert moved_volume(table, made, points) == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(1, 4), st.integers(1, 3), st.integers(-3, 3), st.integers(0, 6), st.floats(1, 500), st.integers(1, 12),
     st.booleans(),

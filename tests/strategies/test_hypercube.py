@@ -25,6 +25,7 @@ from evenjoin.spec.graph import Edge
 from evenjoin.strategies import Hypercube, resolve
 from evenjoin.strategies.elastic import Scaling, elastic
 from placement.cubes import meetings
+from thorough import examples
 
 
 def edge(a, b, i=0, j=0, drive="equal", band=None):
@@ -293,7 +294,7 @@ def test_settings():
         resolve("hypercube(drift=1)")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2**32))
 def test_the_search_is_exhaustive(dims, instances, seed):
     """It finds the least load of all sizes, as a loop over them does, though it leaves out those that cannot win."""
@@ -315,7 +316,7 @@ def test_the_search_is_exhaustive(dims, instances, seed):
     assert load(chosen) == pytest.approx(min(map(load, every)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(1, 9)), min_size=1), st.integers(2, 6))
 def test_cuts_are_ascending_and_between_codes(points, size):
     """And there are as many as asked for, if there are enough codes."""

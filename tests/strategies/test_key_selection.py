@@ -13,6 +13,7 @@ from evenjoin.errors import SpecError
 from evenjoin.load.fastjoin import Pair, Unit, after_moving, benefits, factors, gap_after, unit_of
 from evenjoin.strategies.fastjoin import Annealing, greedy_fit, greedyfit, sa_fit
 from evenjoin.strategies.fastjoin.safit import FULL, annealing_for, chosen_by_annealing, value
+from thorough import examples
 
 sizes = st.one_of(st.integers(0, 30), st.integers(0, 10**5))
 keys = st.lists(st.tuples(sizes, sizes), max_size=60)
@@ -38,7 +39,7 @@ def case(drawn, stored_share, probes_share):
     return Pair(source, Unit(source.stored * stored_share // 1, source.probes * probes_share // 1)), stored, probes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     keys, shares, shares, st.sampled_from([0.0, 0.5, 1e3, 1e9]), st.sampled_from([1, 3, 1 << 14]),
     st.sampled_from([0, greedyfit.FEW]),
@@ -165,7 +166,7 @@ def test_safit_prefers_fewer_tuples_where_sets_fill_alike():
 
 
 @given(keys, shares, st.integers(0, 5), st.sampled_from(["fill", "ratio"]))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_safit_fits_and_repeats(drawn, share, seed, objective):
     """No set is larger than the gap, and a seed decides everything."""
     pair, stored, probes = case(drawn, share, share)

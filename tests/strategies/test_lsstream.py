@@ -26,6 +26,7 @@ from evenjoin.strategies.partition_selection import ENUMERATED, MOST_STEPS, Cool
 from evenjoin.testing import brute_force, multiset
 from strategies.counted import together
 from strategies.stationary import Stream, verdicts
+from thorough import examples
 
 
 def report_of(table, arrived, stored, batch=0):
@@ -222,7 +223,7 @@ def loaded(draw):
     return strategy, table, report_of(table, counts[0], counts[0] + counts[1], draw(st.integers(0, 99)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(loaded())
 def test_whatever_is_proposed_is_sound(case):
     """It passes check, keeps the table's size, moves units within their group, and LI does not rise. No straggler

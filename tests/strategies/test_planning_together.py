@@ -21,6 +21,7 @@ from evenjoin.strategies.djb.moves import move_in, move_out
 from evenjoin.strategies.djb.together import Together, draft_of
 from evenjoin.strategies.edit import Edit
 from strategies.counted import counted, together
+from thorough import examples
 
 PLANNERS = ["fastjoin(theta=1.05, sure=0)", "fastjoin(theta=1.05, selector=safit, sure=0)", "djb(theta_max=0.05)",
             "lsstream(alpha=0.05)", "readj(theta=0.05, sigma=0.01)"]  # fmt: skip
@@ -157,7 +158,7 @@ def measured(report, table):
     return replace(report, instances=instances, recent=(tuple(map(int, work)),))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(PLANNERS), st.integers(3, 4), st.integers(2, 6), st.data())
 def test_whatever_is_proposed_is_valid_and_no_less_even(name, sides, instances, data):
     """Over changing loads, each planner going on from its own table: check passes, and its own imbalance sinks."""
@@ -178,7 +179,7 @@ def test_whatever_is_proposed_is_valid_and_no_less_even(name, sides, instances, 
         table = plan
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(3, 4), st.integers(2, 6), st.data())
 def test_a_draft_knows_the_load_of_its_table(sides, instances, data):
     """Fast against slow: the load kept up edit by edit is that of the finished table, whatever the heuristics."""

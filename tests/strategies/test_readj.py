@@ -24,6 +24,7 @@ from evenjoin.strategies.pieces import relocated
 from evenjoin.strategies.readj import SIGMAS, Draft, improve
 from evenjoin.testing import brute_force, multiset
 from strategies.counted import counted
+from thorough import examples
 
 NOTHING_GROWS = LoadReport(0, (), (), (), (), expired=1)
 
@@ -68,7 +69,7 @@ def test_the_best_swap():
     assert not improve(draft)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(2, 5), st.lists(st.tuples(st.integers(0, 4), st.integers(1, 50)), min_size=1, max_size=14))
 def test_no_change_of_the_heaviest_unit_is_better(units, keys):
     """Fast against slow: all moves and swaps of the heaviest unit's keys, tried one by one."""
@@ -183,7 +184,7 @@ counts_of_keys = st.dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from(["shared", "split"]), st.integers(2, 6), st.lists(counts_of_keys, min_size=1, max_size=3))
 def test_whatever_is_proposed_is_valid_and_no_less_even(layout, instances, rounds):
     """Over changing loads: the table passes check, no key is split, the heaviest unit over the mean does not rise."""

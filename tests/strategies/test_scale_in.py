@@ -30,6 +30,7 @@ from evenjoin.strategies.adsp.cells import Scheme
 from evenjoin.strategies.adsp.mapping import Area, fitted
 from evenjoin.strategies.adsp.migration import migration_plan
 from evenjoin.testing import Crash, Fixed, brute_force, multiset, run_stream
+from thorough import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64())])
@@ -179,7 +180,7 @@ def test_scale_ins_in_a_row_lose_and_repeat_nothing(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=5, max_size=5), st.integers(1, 60))
 def test_any_sequence_of_grids(shapes, budget):
     """Up, down and across, with runs merged on the way: the brute-force join."""

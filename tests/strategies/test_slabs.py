@@ -26,6 +26,7 @@ from evenjoin.strategies.adsp.areas import partition
 from evenjoin.strategies.adsp.cells import varietal_tasks
 from evenjoin.strategies.adsp.planner import schemes_for
 from evenjoin.strategies.adsp.slabs import slabs
+from thorough import examples
 
 BAND = Reach(-2, 2)
 NOTHING = LoadReport(0, (), (), (), ())
@@ -59,7 +60,7 @@ bands = st.tuples(st.integers(-6, 6), st.integers(0, 8)).map(lambda t: Reach(t[0
 some_reach = st.one_of(bands, st.sampled_from([Reach(1, None), Reach(None, -1), Reach(0, 0)]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(keys_of_a_side, keys_of_a_side, some_reach, st.sampled_from([4.0, 6.0, 10.0]), st.integers(0, 1))
 def test_no_chain_of_slabs_needs_fewer_tasks(one, two, reach, capacity, side):
     """Against all chains, on as many cuts as are looked at; and `check` accepts the areas."""
@@ -91,7 +92,7 @@ def _least(matrix, tasks, side):
 enough_keys = st.lists(st.integers(0, 9), min_size=5, max_size=10)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(enough_keys, enough_keys, bands, st.booleans())
 def test_theorem_4_as_plans_are_made(one, two, reach, naive):
     """Theorem 4 with the search that the planner makes: few splits followed, the default number of lines, slabs as

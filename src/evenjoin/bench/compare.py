@@ -29,7 +29,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite, nan
 from pathlib import Path
 from time import monotonic
@@ -115,6 +115,12 @@ class Run:
     threshold: float | None = None
     trace: Trace | None = None
     stopped: bool = False  # before its end: the outcome's one batch would have taken longer than it says
+    rounds: tuple[float, ...] = ()  # `warm_ms` of each repetition, of which this one was the fastest
+
+    @property
+    def warm_ms(self) -> float:
+        """The mean batch after the first WARM, which pay for warming up; pauses for migrations are part of it."""
+        return float(np.mean(self.outcome.batch_ms[WARM:] or self.outcome.batch_ms))
 
     @property
     def results_per_s(self) -> float:
@@ -213,11 +219,13 @@ def compare(plan: Plan, watch: Watch = lambda name, done: None) -> Comparison:
         sides = {alias: str(path) for alias, path in plan.workload.write(scratch / "data", tick).items()}
         watch("DuckDB", 0)
         oracle = run_job(job_of(plan, "duckdb", sides, scratch), plan.folder / "logs" / "duckdb", LIMIT_S)
-        runs: list[Run] = []
-        for system in sorted(plan.systems, key=lambda system: system == NATIVE):
-            longest = max((ms for run in runs for ms in run.outcome.batch_ms), default=inf)
-            runs.append(_best(plan, system, sides, scratch, watch, HOPELESS * longest if system == NATIVE else inf))
-        return Comparison(plan.workload, plan.instances, oracle, tuple(runs))
+        runs: dict[str, list[Run]] = {system: [] for system in _in_turn(plan.systems, 0)}
+        for turn in range(plan.repeat):
+            for system in _in_turn(plan.systems, turn):
+                if not any(run.stopped for run in runs[system]):
+                    most_ms = HOPELESS * _longest_ms(runs) if system == NATIVE else inf
+                    runs[system].append(_run(plan, system, sides, scratch, watch, most_ms))
+        return Comparison(plan.workload, plan.instances, oracle, tuple(map(_best, runs.values())))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -304,27 +312,42 @@ def first_table(
     return for_join(resolve(strategy), workload.spec()).initial(instances, len(workload.aliases), layout)
 
 
-def _best(
+def _in_turn(systems: Sequence[str], turn: int) -> list[str]:
+    """The systems in the order of a round: every other one begins with the last. Machines drift, and the first of
+    several runs is often the fastest, so an even number of rounds is fair. Spark's own join comes last, because how
+    long it may take depends on the others."""
+    return sorted(systems if turn % 2 == 0 else reversed(systems), key=lambda system: system == NATIVE)
+
+
+def _longest_ms(runs: Mapping[str, Sequence[Run]]) -> float:
+    """The longest batch of our own runs."""
+    ours = (run for name, some in runs.items() if name != NATIVE for run in some)
+    return max((ms for run in ours for ms in run.outcome.batch_ms), default=inf)
+
+
+def _best(runs: Sequence[Run]) -> Run:
+    """The fastest of the runs of a system, with what the warm batches of all of them took."""
+    return replace(
+        max(runs, key=lambda run: run.outcome.rows_per_s), rounds=tuple(run.warm_ms for run in runs if not run.stopped)
+    )
+
+
+def _run(
     plan: Plan, system: str, sides: dict[str, str], scratch: Path, watch: Watch, most_ms: float
 ) -> Run:  # fmt: skip
-    """The fastest of the plan's repetitions; none takes more than `most_ms` for a batch."""
+    """One run of a system. It is stopped when a batch takes more than `most_ms`."""
     job = job_of(plan, system, sides, scratch)
     logs = plan.folder / "logs" / re.sub(r"\W+", "-", system).strip("-")
-    runs = []
-    for _ in range(plan.repeat):
-        shutil.rmtree(job.checkpoint, ignore_errors=True)
-        try:
-            outcome = _watched(job, logs, lambda done: watch(system, done), most_ms)
-        except JobGivenUp:
-            runs.append(Run(system, Outcome(job.system, 0, 0, Usage(most_ms / 1000), (most_ms,)), stopped=True))
-            break
-        if system == NATIVE:
-            runs.append(Run(NATIVE, outcome))
-            continue
-        threshold = resolve(system).threshold
-        trace = read_trace(job.checkpoint, system, plan.strategies)
-        runs.append(Run(system, outcome, threshold if isfinite(threshold) else None, trace))
-    return max(runs, key=lambda run: run.outcome.rows_per_s)
+    shutil.rmtree(job.checkpoint, ignore_errors=True)
+    try:
+        outcome = _watched(job, logs, lambda done: watch(system, done), most_ms)
+    except JobGivenUp:
+        return Run(system, Outcome(job.system, 0, 0, Usage(most_ms / 1000), (most_ms,)), stopped=True)
+    if system == NATIVE:
+        return Run(NATIVE, outcome)
+    threshold = resolve(system).threshold
+    trace = read_trace(job.checkpoint, system, plan.strategies)
+    return Run(system, outcome, threshold if isfinite(threshold) else None, trace)
 
 
 def _watched(job: Job, logs: Path, tell: Callable[[int], None], most_ms: float) -> Outcome:

@@ -12,9 +12,9 @@ migrated         there too: tuples moved, added up over the batches
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -67,22 +67,43 @@ def batch_time_plot(comparison: Comparison) -> Figure:
     return figure
 
 
-def panels_plot(comparisons: Sequence[Comparison], across: int = 3) -> Figure:
+class Panel(NamedTuple):
+    """The batch times of one comparison: of each run its name, the milliseconds of its batches, and of each migration
+    the batch that it came before and the tuples that it moved."""
+
+    title: str
+    runs: Sequence[tuple[str, Sequence[float], Sequence[tuple[int, int]]]]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> Panel:
+        runs = comparison.runs
+        moves = [[(event.batch, event.tuples) for event in run.migrations] for run in runs]
+        times = [run.outcome.batch_ms for run in runs]
+        return cls(comparison.workload.name, list(zip([run.name for run in runs], times, moves, strict=True)))
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Panel:
+        """The panel of a comparison that was saved (compare_report.py)."""
+        runs = document["runs"]
+        moves = [[(event["batch"], event["tuples"]) for event in run["trace"]["migrations"]] for run in runs]
+        times = [run["outcome"]["batch_ms"] for run in runs]
+        return cls(document["workload"]["name"], list(zip([run["name"] for run in runs], times, moves, strict=True)))
+
+
+def panels_plot(panels: Sequence[Panel], across: int = 3) -> Figure:
     """Batch times of several comparisons, without the first WARM batches; a triangle and a number where tuples moved
     before a batch."""
-    figure, panels = _figure(min(across, len(comparisons)), -(-len(comparisons) // across))
-    for axes, comparison in zip(panels, comparisons, strict=False):
-        for number, run in enumerate(comparison.runs):
-            ms = run.outcome.batch_ms
-            axes.plot(range(WARM, len(ms)), ms[WARM:], color=_colour(number), label=run.name, marker=".")
-            for event in run.migrations:
-                if WARM <= event.batch < len(ms):
-                    at = event.batch, ms[event.batch]
-                    axes.plot(*at, "v", color=_colour(number), markersize=9)
-                    axes.annotate(f"{event.tuples:,}", at, xytext=(4, 6), textcoords="offset points", fontsize=7)
+    figure, every = _figure(min(across, len(panels)), -(-len(panels) // across))
+    for axes, panel in zip(every, panels, strict=False):
+        for number, (name, ms, moves) in enumerate(panel.runs):
+            axes.plot(range(WARM, len(ms)), ms[WARM:], color=_colour(number), label=name, marker=".")
+            for batch, tuples in moves:
+                if WARM <= batch < len(ms):
+                    axes.plot(batch, ms[batch], "v", color=_colour(number), markersize=9)
+                    axes.annotate(f"{tuples:,}", (batch, ms[batch]), (4, 6), textcoords="offset points", fontsize=7)
         axes.set_ylim(bottom=0)
-        _label(axes, comparison.workload.name, "batch", "ms")
-    for axes in panels[len(comparisons) :]:
+        _label(axes, panel.title, "batch", "ms")
+    for axes in every[len(panels) :]:
         axes.set_visible(False)
     return figure
 

@@ -27,7 +27,7 @@ from evenjoin.cli.draw import progress
 from evenjoin.console import cell, markup, open_console, visible
 from evenjoin.errors import SpecError
 from evenjoin.placement.table import Layout
-from evenjoin.sim import Line, Scenario, Scripted, Simulation, Stream
+from evenjoin.sim import Line, Scenario, Scripted, Simulation, Stream, tables
 from evenjoin.sim.cluster import Cluster, Loss, Slow
 from evenjoin.sim.cost import PROFILES
 from evenjoin.sim.scripted import SCRIPTS
@@ -96,12 +96,13 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--sweep", "swept", is_flag=True, help="Every combination of strategies, instances, zipf and modes.")
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
+@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="The tables of a sweep as Markdown.")
 def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows: Sequence[float],
              zipf: Sequence[float] | None, order: Any, modes: str | None, script: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
              profile: str, nodes: int | None, speeds: Sequence[float] | None,
              slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, max_instances: int,
-             swept: bool, jobs: int, out: Path | None) -> None:  # fmt: skip
+             swept: bool, jobs: int, out: Path | None, markdown: Path | None) -> None:  # fmt: skip
     """Run strategies on a simulated cluster: how even, how many rebalances, how much moves."""
     stream = Stream(
         keys, (rows[0], rows[-1]), order=order, every=every, growth=growth, window=window,
@@ -128,11 +129,15 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
         _check(scenario)
     numbers = range(seed, seed + (seeds or (5 if swept else 1)))
     console = open_console()
-    written = (
-        _sweep(console, scenarios, numbers, jobs)
-        if swept
-        else [line for scenario in scenarios for line in _runs(console, scenario, numbers)]
-    )
+    if markdown is not None and not swept:
+        raise click.UsageError("--markdown goes with --sweep")
+    if swept:
+        summaries = _sweep(console, scenarios, numbers, jobs)
+        written = [json.dumps(one.to_json()) for one in summaries]
+        if markdown is not None:
+            markdown.write_text(tables.markdown(summaries))
+    else:
+        written = [line for scenario in scenarios for line in _runs(console, scenario, numbers)]
     if out is not None:
         out.write_text("".join(f"{line}\n" for line in written))
 
@@ -222,8 +227,8 @@ def _outcomes(seeds: Sequence[int], outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def _sweep(console: Console, scenarios: Sequence[Scenario], seeds: Sequence[int], jobs: int) -> list[str]:
-    """The summary of every point. Returns them as JSON."""
+def _sweep(console: Console, scenarios: Sequence[Scenario], seeds: Sequence[int], jobs: int) -> list[Summary]:
+    """The summary of every point, told in tables."""
     with _bar(console, len(scenarios) * len(seeds)) as tick:
         summaries = list(sweep(scenarios, seeds, jobs, tick))
     for strategy in dict.fromkeys(one.strategy for one in summaries):
@@ -231,7 +236,7 @@ def _sweep(console: Console, scenarios: Sequence[Scenario], seeds: Sequence[int]
             some = [one for one in summaries if (one.strategy, one.mode) == (strategy, mode)]
             console.print(f"[bold]{markup(strategy)}[/], {mode}, {len(seeds)} seeds from {seeds[0]}")
             console.print(_summaries(some))
-    return [json.dumps(one.to_json()) for one in summaries]
+    return summaries
 
 
 def _summaries(some: Sequence[Summary]) -> Table:

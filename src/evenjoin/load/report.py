@@ -429,6 +429,8 @@ def _as_one(name: str, parts: Sequence[HeavyKey]) -> HeavyKey:
     """A key from what its hosts counted of it."""
     first, *others = parts
     if not others:
+        if first.arrived == first.probed and not first.aging and first.name == name:
+            return first
         arrived = tuple(map(max, first.arrived, first.probed))
         return HeavyKey(first.code, name, arrived, first.probed, first.stored, first.results, askers=first.askers)
     sides = range(len(first.arrived))

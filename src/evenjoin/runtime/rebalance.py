@@ -8,8 +8,8 @@ The guards are the same for all planners. They judge only the units whose load a
   is planned in the first `cooldown` batches of all, when there is hardly any state.
 * gain: in some row of the strategy's load (a side, as a rule) the heaviest load among the touched units must sink by
   `min_gain` of itself. Besides, instances must be relieved of `min_work` tuples and results a batch (by
-  default 0.5 % of those of the batch), or, if the strategy has a method `relieved`, of as much of what it balances
-  (D-JB may balance stored tuples).
+  default 4 % of those of the median instance), or, if the strategy has a method `relieved`, of as much of what it
+  balances (D-JB may balance stored tuples).
 * chance: that load must sink by more than chance may have made it heavy (load/items.py). Counts of few tuples are
   uneven though the stream is not, and a plan for them would have to be made again after the next batch. A key with a
   large part of all tuples is far beyond that, however few they are. A strategy that balances what is counted exactly
@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.events import Verdict
-from evenjoin.load.items import F64, Change, Items, change, deviations, furthest, planning_items
+from evenjoin.load.items import F64, Change, Items, change, deviations, furthest, planning_items, work_by_instance
 from evenjoin.load.refined import comparable
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.check import check
@@ -55,8 +55,10 @@ Bools = npt.NDArray[np.bool_]
 WORTH = 2.0
 """To dissolve a task is to move about what it stores. A plan may move this many times as much for each task that it
 saves."""
-LEAST_PART = 0.005
-"""The part of a batch's tuples and results that a rebalance must relieve instances of, unless `min_work` says it."""
+LEAST_PART = 0.04
+"""A rebalance must relieve instances of this part of what the median instance does in a batch, unless `min_work` says
+how much. A part of the whole batch would be too much on many instances: on a hundred, an instance that is a fifth above
+the mean has 0.2 % of the batch too much. And where one hot key is most of the work, it would hide all others."""
 LEAST_WORK = 100.0
 """Fewer tuples and results are not worth a rebalance, however small batches are: a task takes longer to start."""
 CHANCE = 1.5
@@ -156,7 +158,7 @@ def _refused(
             )
     by_its_own: Callable[[Items, RoutingTable, RoutingTable], float] | None = getattr(strategy, "relieved", None)
     relieved = what.relieved if by_its_own is None else by_its_own(items, old, new)
-    if relieved < _least_work(guards, items):
+    if relieved < _least_work(guards, items, old):
         return f"gain too small: instances are relieved of {relieved:,.0f} tuples and results a batch"
     return None
 
@@ -170,11 +172,11 @@ def _by_chance(items: Items, table: RoutingTable, load: F64, touched: Bools) -> 
     return out
 
 
-def _least_work(guards: Guards, items: Items) -> float:
+def _least_work(guards: Guards, items: Items, table: RoutingTable) -> float:
     """How many tuples and results a batch instances must be relieved of."""
     if guards.min_work is not None:
         return guards.min_work
-    return max(LEAST_PART * float(items.arrived.sum() + items.results.sum()), LEAST_WORK)
+    return max(LEAST_PART * float(np.median(work_by_instance(items, table))), LEAST_WORK)
 
 
 def _refused_size(

@@ -52,8 +52,8 @@ class Guards:
     cooldown: how many batches after a rebalance, and at the start, no other one is planned.
     min_gain: the part of its load that the heaviest of the changed units must be relieved of. Above 0, it must also be
         more than chance explains of a load that is counted in so few tuples; with 0 any gain is believed.
-    min_work: how many tuples and results a batch instances must be relieved of. None is 0.5 % of those of the batch, so
-        that the limit grows with the stream, and at least 100.
+    min_work: how many tuples and results a batch instances must be relieved of. None is 4 % of those of the median
+        instance, so that the limit grows with the stream, and at least 100.
     budget: how many stored tuples may move in one rebalance; None is no limit.
     """
 

@@ -84,8 +84,8 @@ class Profile:
 
 
 MEASURED = Profile(
-    "measured", "sorted", 13.7, 4.63e-5, 5.43e-6, 1.10e-5, fixed=112.1, per_instance=4.82, stretch=3.53, out=4.75e-5,
-    pause=150.0, place_us=0.035, receive_us=0.12,
+    "measured", "sorted", 16.2, 1.15e-4, 2.45e-7, 1.47e-5, fixed=135.8, per_instance=0.0, stretch=3.78, row=2.35e-4,
+    out=3.59e-5, pause=150.0, place_us=0.044, receive_us=0.125,
 )  # fmt: skip
 PAPERS = Profile("papers", "scan", 0.0, 0.002, 0.000001, 0.0001, moved=0.01)
 PROFILES = {profile.name: profile for profile in (MEASURED, PAPERS)}

@@ -147,6 +147,8 @@ class Draft:
         """The items with pieces on this unit alone, and the work that would leave the unit with them."""
         on = [self._index.on(side, unit, self.at[side]) for side in self.sides[row]]
         work = [self.divisible[side, n] + self.fixed[side, n] for side, n in zip(self.sides[row], on, strict=True)]
+        if all(np.array_equal(on[0], other) for other in on[1:]):  # the usual case: all sides of them are here
+            return on[0], np.add.reduce(work)
         items, number = np.unique(np.concatenate(on), return_inverse=True)
         return items, np.bincount(number, np.concatenate(work), len(items)).astype(float)
 
