@@ -70,3 +70,10 @@ def test_words_of_a_text():
     assert [names(text) for text in ("l.a + 1", "'l'", "5")] == [None] * 3
     assert list(identifiers("upper(l.`a``b`) = r'x' AND 5")) == ["upper", "l", "a`b", "AND"]
     assert list(calls("Upper (l.s) = f(1)")) == ["upper", "f"]
+
+
+def test_comparisons_in_a_row_need_parentheses():
+    """SQL reads them from the left, which nobody means; the message says what to write, at the second one."""
+    with pytest.raises(SkeletonError, match="put the one before this in parentheses") as error:
+        skeleton("a.x = b.y = b.z")
+    assert error.value.at == 10

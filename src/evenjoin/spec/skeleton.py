@@ -141,6 +141,8 @@ class _Reader:
 
     def read(self) -> Tree:
         tree = self.disjunction()
+        if self.word() in COMPARISONS:
+            raise self.wrong("comparisons in a row: put the one before this in parentheses")
         if self.i < len(self.tokens):
             raise self.wrong("something is missing before this")
         return tree
