@@ -34,7 +34,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, Struct
 from evenjoin.errors import ConditionError
 from evenjoin.spec.expr import Literal
 from evenjoin.spec.scope import WINDOW
-from evenjoin.spec.skeleton import identifiers, names
+from evenjoin.spec.skeleton import identifiers
 
 KERNEL = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
@@ -123,27 +123,23 @@ class Analyst:
         return self._sides[text]
 
     def _read(self, text: str) -> frozenset[str]:
-        owner = self._owner(text)
-        if owner is not None or text.isdigit():
-            return frozenset() if owner is None else frozenset((owner,))
+        words = {word.lower() for word in identifiers(text)}
+        named = {alias for alias in self._frames if alias.lower() in words}
+        if len(named) == 1 and _field(self._frames[next(iter(named))], text) is not None:
+            return frozenset(named)  # most texts: one question is enough
         if _field(self._nothing, text) is not None:
             return frozenset()
         alone = [alias for alias, frame in self._frames.items() if _field(frame, text) is not None]
         if len(alone) == 1:
             return frozenset(alone)
-        words = {word.lower() for word in identifiers(text)}
-        named = {alias for alias in self._frames if alias.lower() in words}
         loose = {a for a, s in self.schemas.items() if a not in named and words & {n.lower() for n in s.names}}
         several = frozenset(named if len(named) > 1 else named | loose)
         return several if len(several) > 1 else frozenset(self._frames)
 
-    def _owner(self, text: str) -> str | None:
-        """The side of a name such as `l.k`, where it can mean nothing else. It need not be asked of Spark."""
-        parts = names(text)
-        if parts is None or len(parts) != 2 or parts[0] not in self.schemas:
-            return None
-        shadowed = any(parts[0].lower() in map(str.lower, schema.names) for schema in self.schemas.values())
-        return None if shadowed or parts[1] not in self.schemas[parts[0]].names else parts[0]
+    def padded(self) -> frozenset[str]:
+        """The names of all CHAR columns, in lower case."""
+        fields = [field for schema in self.schemas.values() for field in schema.fields]
+        return frozenset(field.name.lower() for field in fields if _char_width(field))
 
     def same(self, one: str, other: str) -> bool:
         """Whether Spark's analyser makes the same of both texts."""
@@ -165,23 +161,32 @@ class Analyst:
         one, two = self.field(left), self.field(right)
         if one is None or two is None or self.field(f"({left}) {op} ({right})") is None:
             return None
-        chars = [char_width(field) for field in (one, two)]
-        if chars[0] == chars[1]:
-            if one.dataType == two.dataType:
-                return Meeting(one.dataType, left, right)
-            if isinstance(one.dataType, DayTimeIntervalType) and isinstance(two.dataType, DayTimeIntervalType):
-                return Meeting(one.dataType, left, right)  # whatever their fields, they are compared as microseconds
+        if one.dataType == two.dataType and any(chars := [_char_width(field) for field in (one, two)]):
+            return self._meet_padded(left, op, right, one.dataType, chars)
+        if one.dataType == two.dataType:
+            return Meeting(one.dataType, left, right)
+        if isinstance(one.dataType, DayTimeIntervalType) and isinstance(two.dataType, DayTimeIntervalType):
+            return Meeting(one.dataType, left, right)  # whatever their fields, they are compared as microseconds
         types = [one.dataType.simpleString(), two.dataType.simpleString()]
         wider = self.type(f"array({left}, {right})[0]")
         proposed = [*types, *([wider.simpleString()] if wider is not None else []), "double"]
         for target in dict.fromkeys(proposed):
-            for first in _forms(left, types[0], target, max(chars)):
-                for second in _forms(right, types[1], target, max(chars)):
-                    if any(chars) and (first, second) == (left, right):
-                        continue  # it is the same text, but a CHAR in it is padded only by Spark
+            for first in _forms(left, types[0], target):
+                for second in _forms(right, types[1], target):
                     if self.same(f"({left}) {op} ({right})", f"({first}) {op} ({second})"):
                         met = self.type(first)
                         return None if met is None else Meeting(met, first, second)
+        return None
+
+    def _meet_padded(self, left: str, op: str, right: str, type_: DataType, widths: list[int]) -> Meeting | None:
+        """How Spark compares a CHAR column with text: it pads the shorter one. That it pads nothing cannot be proved,
+        because the comparison written as it stands is always the same as itself."""
+        if widths[0] == widths[1]:
+            return Meeting(type_, left, right)
+        padded = [f"rpad({text}, {max(widths)}, ' ')" for text in (left, right)]
+        for first, second in ((left, padded[1]), (padded[0], right)):
+            if self.same(f"({left}) {op} ({right})", f"({first}) {op} ({second})"):
+                return Meeting(type_, first, second)
         return None
 
     def arrow_type(self, type_: DataType) -> pa.DataType:
@@ -235,16 +240,16 @@ def _field(frame: DataFrame, text: str) -> StructField | None:
         return None
 
 
-def char_width(field: StructField) -> int:
-    """The width of a CHAR column, which Spark pads before it compares it with another width; 0 for anything else."""
+def _char_width(field: StructField) -> int:
+    """The width of a CHAR column, which Spark pads before it compares; 0 for anything else."""
     found = re.fullmatch(r"char\((\d+)\)", (field.metadata or {}).get(_CHAR, ""))
     return int(found[1]) if found else 0
 
 
-def _forms(text: str, source: str, target: str, width: int) -> list[str]:
+def _forms(text: str, source: str, target: str) -> list[str]:
     """Casts of a text that Spark may have made."""
     if source == target:
-        return [text, f"rpad({text}, {width}, ' ')"] if width else [text]
+        return [text]
     forms = [f"cast({text} as {target})"]
     if source in _DIGITS and target.startswith("decimal"):
         forms.append(f"cast(cast({text} as decimal({_DIGITS[source]},0)) as {target})")

@@ -12,6 +12,7 @@ Not here: what becomes of the others (split.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pyspark.sql.types import (
@@ -55,8 +56,10 @@ _CALM = (TimestampType, TimestampNTZType, DateType, DayTimeIntervalType, DoubleT
 def may_fail(tree: Tree, ansi: bool, type_of: TypeOf) -> bool:
     """Whether the expression may fail for a row."""
     if isinstance(tree, Slice):
-        return _slice_may_fail(tree.text, ansi)
+        return _slice_may_fail(tree.text, ansi) or _moves_by_intervals(tree.text, type_of)
     if any(may_fail(arg, ansi, type_of) for arg in tree.args):
+        return True
+    if tree.op in ("+", "-", "abs") and _moves_by_intervals(sql(tree), type_of):
         return True
     if not ansi:
         return False
@@ -78,6 +81,20 @@ def _slice_may_fail(text: str, ansi: bool) -> bool:
     if len(words) == 2 and words[0] in "+-":
         return not words[1][0].isdigit()
     return any(w in _ARITHMETIC and not _is_look_up(words, k) for k, w in enumerate(words))
+
+
+def _moves_by_intervals(text: str, type_of: TypeOf) -> bool:
+    """Whether there is arithmetic with a column of intervals. Its sums fail where they leave the calendar or 64 bits,
+    in every mode. Constants do that only at the very ends of the calendar."""
+    found = [word for word, _, _ in tokens(text)]
+    if not {word.upper() for word in found} & _ARITHMETIC:
+        return False
+    named = {found[k] for k in range(len(found))} | {"".join(found[k : k + 3]) for k in range(len(found) - 2)}
+    return any(
+        isinstance(type_of(name), DayTimeIntervalType)
+        for name in sorted(named)
+        if re.fullmatch(r"\w+(\.\w+)?", name) and not name[0].isdigit()
+    )
 
 
 def _is_look_up(words: list[str], at: int) -> bool:

@@ -16,8 +16,10 @@ Spark does not. What is not proved goes to Spark's filter or is refused; it is n
   engine can evaluate them all from plain columns and constants.
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
-* What may fail for a row is computed early only where Spark computes it for every row too: in a key, guarded by the
-  side's filters, and in a comparison that comes before all others of a condition without a key.
+* What may fail for a row is computed early only where Spark computes it for each row of the side as well: if it is a
+  key, guarded by the side's filters, or if there is no key and it is in the first comparison of both sides. What comes
+  after that Spark looks at only where the first one is TRUE. (If the other side has no rows at all, Spark computes
+  neither.)
 
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
@@ -38,15 +40,14 @@ from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import Analyst
 from evenjoin.runtime.spark.conditions.hints import hints
 from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
-from evenjoin.runtime.spark.conditions.values import Elsewhere, Values
+from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values
 from evenjoin.spec.condition import NEVER
 from evenjoin.spec.expr import Call, Expr, Literal, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
-from evenjoin.spec.skeleton import Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
+from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
 
 ALWAYS = Literal(True, pa.bool_())
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
-_ORDERINGS = ("<", "<=", ">", ">=")
 _CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
 _CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -178,8 +179,9 @@ class _Splitter:
             self._filter(alias, some)
         has_key = any(self._is_key(part) for part in several)
         for number, part in enumerate(several):
-            for_every_row = isinstance(part, Node) and part.op in _ORDERINGS and number == 0 and not has_key
-            self._several(part, self._is_key(part) or for_every_row)
+            compared = isinstance(part, Node) and part.op in COMPARISONS.values()
+            early = self._is_key(part) or (compared and number == 0 and not has_key)
+            self._several(part, "guarded" if early else "safe")
         self._near_zero()
         return self._done()
 
@@ -209,17 +211,16 @@ class _Splitter:
         one, two = (self.values.sides(arg) for arg in part.args)
         return len(one) == len(two) == 1 and one != two and WINDOW not in one | two
 
-    def _several(self, part: Tree, for_every_row: bool) -> None:
-        """A conjunct of several sides; the last argument says whether Spark evaluates its operands for every row."""
-        values = self.values
-        values.early = "guarded" if for_every_row else "safe"
+    def _several(self, part: Tree, early: Early) -> None:
+        values, is_key = self.values, self._is_key(part)
+        values.early = early
         before = {alias: dict(columns) for alias, columns in values.computed.items()}
         try:
             self.exprs.append(values.predicate(part))
         except Elsewhere as reason:
             values.computed.update(before)
             self.left.append((part, str(reason)))
-            if self._is_key(part) and isinstance(part, Node):
+            if is_key and isinstance(part, Node):
                 self._hashed(part)
         if isinstance(part, Node) and len(part.args) == 2:
             self.exprs += hints(values, part.op, *part.args)
