@@ -56,7 +56,7 @@ class RecordedJoin:
         return column is not None and self.schema[self.sides[0]].get(column, "").startswith("timestamp")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value or name != "evaluated"}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RecordedJoin:

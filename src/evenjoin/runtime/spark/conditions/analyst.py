@@ -34,7 +34,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, Struct
 from evenjoin.errors import ConditionError
 from evenjoin.spec.expr import Literal
 from evenjoin.spec.scope import WINDOW
-from evenjoin.spec.skeleton import identifiers, names
+from evenjoin.spec.skeleton import identifiers
 
 KERNEL = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
@@ -123,9 +123,6 @@ class Analyst:
         return self._sides[text]
 
     def _read(self, text: str) -> frozenset[str]:
-        owner = self._owner(text)
-        if owner is not None or text.isdigit():
-            return frozenset() if owner is None else frozenset((owner,))
         words = {word.lower() for word in identifiers(text)}
         named = {alias for alias in self._frames if alias.lower() in words}
         if len(named) == 1 and _field(self._frames[next(iter(named))], text) is not None:
@@ -139,13 +136,10 @@ class Analyst:
         several = frozenset(named if len(named) > 1 else named | loose)
         return several if len(several) > 1 else frozenset(self._frames)
 
-    def _owner(self, text: str) -> str | None:
-        """The side of a name such as `l.k`, where it can mean nothing else. It need not be asked of Spark."""
-        parts = names(text)
-        if parts is None or len(parts) != 2 or parts[0] not in self.schemas:
-            return None
-        shadowed = any(parts[0].lower() in map(str.lower, schema.names) for schema in self.schemas.values())
-        return None if shadowed or parts[1] not in self.schemas[parts[0]].names else parts[0]
+    def padded(self) -> frozenset[str]:
+        """The names of all CHAR columns, in lower case."""
+        fields = [field for schema in self.schemas.values() for field in schema.fields]
+        return frozenset(field.name.lower() for field in fields if char_width(field))
 
     def same(self, one: str, other: str) -> bool:
         """Whether Spark's analyser makes the same of both texts."""
@@ -247,7 +241,7 @@ def _field(frame: DataFrame, text: str) -> StructField | None:
 
 
 def char_width(field: StructField) -> int:
-    """The width of a CHAR column, which Spark pads before it compares it with another width; 0 for anything else."""
+    """The width of a CHAR column, which Spark pads before it compares; 0 for anything else."""
     found = re.fullmatch(r"char\((\d+)\)", (field.metadata or {}).get(_CHAR, ""))
     return int(found[1]) if found else 0
 

@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
-from evenjoin.runtime.spark.conditions.analyst import Analyst, char_width, refusal
+from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
 from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
 from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
@@ -88,10 +88,9 @@ def read_outputs(select: Select, made: Split, scope: Scope) -> tuple[Outputs, Fi
 
 def _check_chars(texts: Sequence[str], analyst: Analyst) -> None:
     """Refuse comparisons of CHAR columns in results: there they are fields, which Spark does not pad."""
-    padded = {f.name.lower() for schema in analyst.schemas.values() for f in schema.fields if char_width(f)}
     for text in texts:
         words = {word.upper() for word, _, _ in tokens(text)}
-        named = sorted(padded & {word.lower() for word in identifiers(text)})
+        named = sorted(analyst.padded() & {word.lower() for word in identifiers(text)})
         if named and words & {*COMPARISONS, "IN", "BETWEEN", "LIKE", "CASE"}:
             raise ConditionError(f"{named[0]} is a CHAR column, which Spark pads in some comparisons only: CAST it to "
                                  "STRING before the join", text)  # fmt: skip
