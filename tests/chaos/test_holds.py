@@ -89,14 +89,16 @@ def chain_of(folder):
 
 def test_a_chain_tells_whom_it_let_in(tmp_path):
     """A second driver of a chain, here against an embedded first process with another join: it is refused, or it gets
-    in while the first holds nothing, and sees that the checkpoint is of another join."""
+    in while the first holds nothing, and sees that the checkpoint is of another join. How long that takes depends on
+    the machine, so it tries until it has seen both."""
     chain = chain_of(tmp_path)
+    both = {("second driver on Spark", "refused"), ("second driver on Spark", "stopped by CheckpointMismatchError")}
     with holder("embedded", tmp_path) as process:
-        for _ in range(40):
+        for _ in range(4000):
             chain.rival(process)
-    assert set(chain.report.tally) == {
-        ("second driver on Spark", "refused"), ("second driver on Spark", "stopped by CheckpointMismatchError")
-    }  # fmt: skip
+            if set(chain.report.tally) == both:
+                break
+    assert set(chain.report.tally) == both
 
 
 def test_a_second_driver_beside_a_holder_is_a_finding(tmp_path):
