@@ -7,8 +7,8 @@
     spark_filter   (concat(l.a, r.b)) = 'x'                       Spark's part, on the rows that the engine finds
 
 Guarantee: a combination of rows satisfies the condition  <=>  it satisfies `condition`, over the sides with their
-computed columns, and then `spark_filter`. Where Spark fails on a row this may fail or not; it does not fail where
-Spark does not. What is not proved goes to Spark's filter or is refused; it is never approximated.
+computed columns, and then `spark_filter`. Where Spark fails on a row this may fail or not; where Spark
+does not, it does not, but for what is said below. What is not proved goes to Spark's filter or is refused; it is never approximated.
 
 * First Spark checks the condition as that of a join. So rand() is refused by its analyser. A clock is refused by name.
 * The skeleton is proved: written again, it means the same (`sameSemantics`).
@@ -21,6 +21,9 @@ Spark does not. What is not proved goes to Spark's filter or is refused; it is n
   after that Spark looks at only where the first one is TRUE. (If the other side has no rows at all, Spark computes
   neither.)
 
+Not guaranteed: that nothing fails which Spark would have left out. In a condition without a key Spark may find an
+operand of the first comparison to be NULL for every row, and then never computes the other one; here it is computed,
+and a row for which it fails stops the batch. No row is wrong because of that.
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
 
