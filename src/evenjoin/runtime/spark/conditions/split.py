@@ -7,8 +7,8 @@
     spark_filter   (concat(l.a, r.b)) = 'x'                       Spark's part, on the rows that the engine finds
 
 Guarantee: a combination of rows satisfies the condition  <=>  it satisfies `condition`, over the sides with their
-computed columns, and then `spark_filter`. Where Spark fails on a row this may fail or not; where Spark
-does not, it does not, but for what is said below. What is not proved goes to Spark's filter or is refused; it is never approximated.
+computed columns, and then `spark_filter`. Where Spark fails on a row this may fail or not; where Spark does not, it
+does not, but for what is said below. What is not proved goes to Spark's filter or is refused; it is never approximated.
 
 * First Spark checks the condition as that of a join. So rand() is refused by its analyser. A clock is refused by name.
 * The skeleton is proved: written again, it means the same (`sameSemantics`).
