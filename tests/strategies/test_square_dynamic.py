@@ -73,12 +73,23 @@ def test_square_is_eq_9():
     ],
 )  # fmt: skip
 def test_dynamic(rows, columns, expected):
-    """From 2 x 2, V = 2,000."""
+    """From 2 x 2, V = 2,000: what a plan makes of it."""
     assert reshaped(TWO_BY_TWO, rows, columns, 2000, 256) == expected
     strategy = Dynamic(task_capacity=2000)
     start = replace(strategy.initial(4, 2, "shared"), reach=EVERYTHING)
-    table, _ = step(strategy, start, report(rows, columns))
-    assert table.regions[0].topology == expected
+    seen = report(rows, columns)
+    made = strategy.plan(seen, items_of(seen, start), start)
+    assert made.regions[0].topology == expected
+
+
+@pytest.mark.parametrize(("rows", "changes"), [(219, False), (221, True)])
+def test_dynamic_is_not_called_by_chance(rows, changes):
+    """At twofold 4 x 1 and 2 x 2 store the same: a little more must not turn one into the other, a little less back."""
+    strategy = Dynamic(task_capacity=2000)
+    start = replace(strategy.initial(4, 2, "shared"), reach=EVERYTHING)
+    made, _ = step(strategy, start, report(rows, 100))
+    assert (made is not start) == changes
+    assert step(strategy, made, report(190, 100))[0] is made
 
 
 def test_dynamic_moves_what_it_must():

@@ -1,8 +1,8 @@
 """Dynamic, a baseline of A-DSP (Sec. 5.1; Elseidy et al.): one grid of a power of two of tasks.
 
-* When the workload of one stream doubles, its side gets twice the lines, and the other side half. Lines are split when
-  they hold more than twice what the other side's lines hold. At exactly twice both schemes store the same, and it
-  stays.
+* When the workload of one stream doubles, its side gets twice the lines, and the other side half. A plan splits lines
+  that hold more than twice what the other side's lines hold. It is called for at DOUBLED times: at exactly twice both
+  schemes store the same, so that chance alone would turn one into the other and back.
 * When a task stores more than half of V, every task is split into four.
 
 Both keep most tuples where they are: lines are halved in place, and neighbours merge. Not here: a way back to fewer
@@ -27,6 +27,10 @@ from evenjoin.placement.topology import Grid
 from evenjoin.strategies.base import register
 from evenjoin.strategies.sized import Sized, one_grid, volumes
 
+DOUBLED = 2.2
+"""A plan is called for when lines hold more than this many times what the other side's lines hold. The paper has 2,
+where nothing is gained; at 2.2 a task stores 3 % less after it."""
+
 
 @register("dynamic")
 @dataclass(frozen=True, slots=True)
@@ -50,15 +54,15 @@ class Dynamic(Sized):
         return one_grid(Grid(rows, columns, tuple(range(rows * columns))), self.origin, layout)
 
     def imbalance(self, items: Items, table: RoutingTable) -> float:
-        """Fullest task over half of V, or the fuller line over twice the other, whichever is more. Tasks that cannot be
-        split any more may be as full as they are."""
+        """Fullest task over half of V, or the fuller line over DOUBLED times the other, whichever is more. Tasks that
+        cannot be split any more may be as full as they are."""
         points, grid = self.points(items), table.regions[0].topology
         if not points or not isinstance(grid, Grid):
             return 0.0
         rows, columns = volumes(points)
         row, column = rows / grid.rows, columns / grid.columns
-        uneven = [row / (2 * column)] if column and grid.columns > 1 else []
-        uneven += [column / (2 * row)] if row and grid.rows > 1 else []
+        uneven = [row / (DOUBLED * column)] if column and grid.columns > 1 else []
+        uneven += [column / (DOUBLED * row)] if row and grid.rows > 1 else []
         can_grow = 4 * len(grid.cells) <= self.most
         full = float(self.load(items, table).max()) / (self.task_capacity / 2) if can_grow else 0.0
         return max(full, *uneven, self.too_few(table))
