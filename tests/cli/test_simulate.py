@@ -26,6 +26,16 @@ def test_one_line_a_batch_and_one_a_seed(tmp_path):
     assert [(line["seed"], line["batch"]) for line in lines] == [(s, b) for s in (1, 2) for b in range(4)]
 
 
+def test_batches_are_drawn_with_a_panel_for_each_stream(tmp_path):
+    """A sweep has no batches to draw."""
+    out = tmp_path / "batches.png"
+    found = call("--strategy", "hash,auto", "--instances", "2", "--zipf", "0.5,1", "--figure", str(out))
+    assert found.exit_code == 0, found.output
+    height, width = (int.from_bytes(out.read_bytes()[at : at + 4], "big") for at in (20, 16))
+    assert width > 2 * height, "two panels beside each other"
+    assert "--sweep shows none" in call("--sweep", "--figure", str(out)).output
+
+
 def test_a_sweep_has_a_table_for_each_planner_and_mode(tmp_path):
     """With the share of batches within the threshold, rebalances, tuples moved and the floor."""
     out = tmp_path / "sweep.jsonl"

@@ -97,12 +97,14 @@ class Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--jobs", default=1, type=click.IntRange(1), show_default=True, help="Processes of a sweep.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON lines.")
 @click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="The tables of a sweep as Markdown.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="A PNG: batch times, and what moved.")
 def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows: Sequence[float],
              zipf: Sequence[float] | None, order: Any, modes: str | None, script: str | None, every: int, growth: float,
              window: int | None, band: int | None, batches: int, seed: int, seeds: int | None, layout: Layout,
              profile: str, nodes: int | None, speeds: Sequence[float] | None,
              slow: Sequence[str], lose: Sequence[str], cores: int, task_capacity: int | None, max_instances: int,
-             swept: bool, jobs: int, out: Path | None, markdown: Path | None) -> None:  # fmt: skip
+             swept: bool, jobs: int, out: Path | None, markdown: Path | None,
+             figure: Path | None) -> None:  # fmt: skip
     """Run strategies on a simulated cluster: how even, how many rebalances, how much moves."""
     stream = Stream(
         keys, (rows[0], rows[-1]), order=order, every=every, growth=growth, window=window,
@@ -131,13 +133,18 @@ def simulate(names: str | None, instances: Sequence[int] | None, keys: int, rows
     console = open_console()
     if markdown is not None and not swept:
         raise click.UsageError("--markdown goes with --sweep")
+    if figure is not None and swept:
+        raise click.UsageError("--figure shows batches, and --sweep shows none")
     if swept:
         summaries = _sweep(console, scenarios, numbers, jobs)
         written = [json.dumps(one.to_json()) for one in summaries]
         if markdown is not None:
             markdown.write_text(tables.markdown(summaries))
     else:
-        written = [line for scenario in scenarios for line in _runs(console, scenario, numbers)]
+        drawn: dict[str, list[Drawn]] = {}
+        written = [line for scenario in scenarios for line in _runs(console, scenario, numbers, drawn)]
+        if figure is not None:
+            _draw(figure, drawn)
     if out is not None:
         out.write_text("".join(f"{line}\n" for line in written))
 
@@ -176,8 +183,13 @@ def _check(scenario: Scenario) -> None:
         raise click.BadParameter(visible(error, keep="\n"), param_hint="'--strategy'") from None
 
 
-def _runs(console: Console, scenario: Scenario, seeds: Sequence[int]) -> list[str]:
-    """The batches of the first seed, and what every seed comes to. Returns all lines of all seeds as JSON."""
+Drawn = tuple[str, Sequence[float], Sequence[tuple[int, int]]]
+"""A run in a figure: the strategy, the time of each batch, and (batch, tuples) of each migration."""
+
+
+def _runs(console: Console, scenario: Scenario, seeds: Sequence[int], drawn: dict[str, list[Drawn]]) -> list[str]:
+    """The batches of the first seed, and what every seed comes to. Returns all lines of all seeds as JSON. What a
+    figure shows is added to `drawn`, under the title of its panel."""
     outcomes, written = [], []
     for seed in seeds:
         lines, found = run(seeded(scenario, seed))
@@ -185,8 +197,11 @@ def _runs(console: Console, scenario: Scenario, seeds: Sequence[int]) -> list[st
         about = {"strategy": str(scenario.strategy), "seed": seed}
         written += [json.dumps({**about, **json.loads(line.to_json())}) for line in lines]
         if seed == seeds[0]:
-            console.print(_title(scenario, seed))
+            console.print(f"[bold]{markup(scenario.strategy)}[/] on {_title(scenario, seed)}")
             console.print(_batches(lines))
+            moves = [(line.batch, line.moved) for line in lines if line.moved]
+            run_of = str(scenario.strategy), [line.batch_ms for line in lines], moves
+            drawn.setdefault(f"{scenario.instances} instances, {_law(scenario)}, seed {seed}", []).append(run_of)
     console.print(_outcomes(seeds, outcomes))
     return written
 
@@ -195,11 +210,24 @@ def _title(scenario: Scenario, seed: int) -> str:
     stream = scenario.source
     assert isinstance(stream, (Stream, Scripted))
     rows = " : ".join(f"{count:,.0f}" for count in stream.rows)
-    law = f"zipf {stream.zipf[0]:g}, {stream.mode}" if isinstance(stream, Stream) else f"script {stream.script}"
     return (
-        f"[bold]{markup(scenario.strategy)}[/] on {scenario.instances} instances ({scenario.layout}), {stream.keys:,} "
-        f"keys, {rows} rows a batch, {law}, seed {seed}"
+        f"{scenario.instances} instances ({scenario.layout}), {stream.keys:,} keys, {rows} rows a batch, "
+        f"{_law(scenario)}, seed {seed}"
     )
+
+
+def _law(scenario: Scenario) -> str:
+    """What is hot, in words."""
+    stream = scenario.source
+    assert isinstance(stream, (Stream, Scripted))
+    return f"zipf {stream.zipf[0]:g}, {stream.mode}" if isinstance(stream, Stream) else f"script {stream.script}"
+
+
+def _draw(figure: Path, drawn: dict[str, list[Drawn]]) -> None:
+    """A picture with the batch times of the first seed: a panel for each stream, a line for each strategy."""
+    from evenjoin.bench.compare_plots import Panel, panels_plot, png
+
+    figure.write_bytes(png(panels_plot([Panel(title, runs) for title, runs in drawn.items()])))
 
 
 def _batches(lines: Sequence[Line]) -> Table:
