@@ -206,7 +206,7 @@ def _typed_key(source: Call, left: Expr, right: Expr, implied: Range | None, sco
 
 def as_key(expr: Expr, common: pa.DataType, scope: Scope) -> Expr:
     """The expression in the type that it is compared in, so that equal values have equal bits."""
-    expr = expr if expr.type(scope.types) == common else Cast(expr, common, "convert", expr.at)
+    expr = expr if expr.type(scope.types) == common else Cast(expr, common, expr.at)
     return Call("key", (expr,), expr.at) if pt.is_floating(common) else expr
 
 
