@@ -50,6 +50,7 @@ def local(
     idle_timeout: Duration | None = None,
     max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
+    time_zone: str | None = None,
     select: str | Sequence[str] | None = None,
     late: str | os.PathLike[str] | LateOutput = "drop",
     strategy: str | Strategy | None = None,
@@ -82,7 +83,7 @@ def local(
             raise SpecError(f"side {alias!r}: a pyarrow schema is needed, not {type(schema).__name__}")
     spec = build_spec(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
-        late=policy, watermark_policy=watermark_policy,
+        late=policy, watermark_policy=watermark_policy, time_zone=time_zone,
     )  # fmt: skip
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,

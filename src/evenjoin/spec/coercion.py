@@ -1,6 +1,6 @@
 """Arrow types of the engine: the type in which two values meet, and how a value gets there.
 
-    plain(x)            the type values are compared in: dictionaries decoded, unsigned widened, timestamps in us (or ns)
+    plain(x)            in the type that is compared: dictionaries decoded, unsigned widened, timestamps in us (or ns)
     common_type(a, b)   the type in which a and b are compared, or None when they cannot be
     convert(x, type)    a value in a common type
 

@@ -4,12 +4,12 @@
 
 * Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
-* Sums of integers are in 64 bits, and NULL where they leave them: Spark fails there. Sums of floats are made in the
-  order written. Those of decimals keep all digits. For moved keys there are ``wrap_`` forms, right modulo 2**64. For
-  bands: capped, finite, steps.
+* Sums of integers and times are in 64 bits, and NULL where they leave them: Spark fails there. Sums of floats are made
+  in the order written. Those of decimals keep all digits. For moved keys there are ``wrap_`` forms, right modulo 2**64.
+  For bands: capped, finite, steps.
 
 Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it), and it
-does not fail for a value, but for times at the ends of 64 bits and unsigned integers beyond them.
+does not fail for a value, but for unsigned integers beyond 63 bits and times beyond 64 bits of nanoseconds.
 Not here: any other function of SQL. Spark evaluates those, and without Spark they are refused (reader.py).
 """
 
@@ -136,19 +136,25 @@ def _moved(name: str, a: Datum, b: Datum) -> Datum:
     if name == "+" and is_temporal(b.type):
         a, b = b, a
     ta, tb = a.type, b.type
-    kernel = pc.add_checked if name == "+" else pc.subtract_checked
     if pt.is_date(ta) and pt.is_integer(tb):
-        return kernel(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
+        return (pc.add if name == "+" else pc.subtract)(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
     if is_temporal(ta) and is_temporal(tb) and name == "-":
-        a, b = (convert(x, common_type(common_type(ta, tb) or ta, pa.timestamp("us"))) for x in (a, b))
-        return kernel(a, b)
+        target = common_type(common_type(ta, tb) or ta, pa.timestamp("us"))
+        return _units(name, convert(a, target), convert(b, target), pa.duration(target.unit))
     if is_temporal(ta) and pt.is_duration(tb):
-        moved = kernel(convert(a, common_type(ta, pa.timestamp("us"))), b)
+        target = common_type(ta, pa.timestamp(tb.unit))
+        moved = _units(name, convert(a, target), b.cast(pa.duration(target.unit)), target)
         days = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY
         return moved.cast(pa.date32()) if days else moved
     if pt.is_duration(ta) and pt.is_duration(tb):
-        return kernel(*together(a, b))
+        a, b = together(a, b)
+        return _units(name, a, b, a.type)
     raise TypeMismatch(f"{ta} {name} {tb} is not defined")
+
+
+def _units(name: str, a: Datum, b: Datum, target: pa.DataType) -> Datum:
+    """A sum of times that are counted in one unit."""
+    return _whole_sum(name, a.cast(pa.int64()), b.cast(pa.int64())).cast(target)
 
 
 def absolute(x: Datum) -> Datum:

@@ -164,15 +164,17 @@ def build_spec(
     select: str | Sequence[str] | Outputs | None = None,
     late: str = "drop",
     watermark_policy: str = "min",
+    time_zone: str | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join and put them together. A SpecError or ConditionError says what is wrong.
 
+    `time_zone` is that in which dates and text are compared with timestamps; a condition without such needs none.
     A condition and a select list may have been read before (`Prepared`, `Outputs`), where somebody else evaluates parts
     of them. The schemas have the columns that are computed for it then."""
     check_arguments(schemas, how, late, watermark_policy)
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
-    condition = read_condition(on, scope)
+    condition = read_condition(on, scope, time_zone)
     graph = (two_sided if len(schemas) == 2 else many_sided)(condition, times, scope)
     outputs = read_select(select, scope)
     sides = tuple(_side(i, condition, times, graph, scope, outputs) for i in range(len(schemas)))

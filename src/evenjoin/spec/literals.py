@@ -1,7 +1,7 @@
 """Constants as they are written in SQL -> literals of the engine, in the types that Spark gives them.
 
     5 INT    5L BIGINT    0.3 DECIMAL(1,1)    0.3D DOUBLE    1e3 DOUBLE    'text'    TRUE    NULL    X'61'
-    INTERVAL 1 DAY 2 HOURS    DATE '2026-03-08'    TIMESTAMP '2026-03-08 02:30:00'    TIMESTAMP_NTZ '2026-03-08 02:30:00'
+    INTERVAL 1 DAY 2 HOURS   DATE '2026-03-08'   TIMESTAMP '2026-03-08 02:30:00'    TIMESTAMP_NTZ '2026-03-08 02:30:00'
 
 A time is text too where it is compared with a time (`moment`): '2026-03-08 02:30:00'.
 
@@ -31,6 +31,8 @@ _PIECE = re.compile(r"([+-]?\d+)(\.\d{1,6})?\s+(\w+)\s*")
 _UNITS = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 _ESCAPED = re.compile(r"\\(.)|(['\"])\2", re.S)
 UTC = "UTC"
+DAY = 86_400_000_000
+"""Microseconds."""
 
 
 def literal(text: str, zone: Zone | None, at: int | None) -> Literal | None:
@@ -45,14 +47,19 @@ def literal(text: str, zone: Zone | None, at: int | None) -> Literal | None:
         return Literal(_string(text, at), pa.string(), at)
     if first == "INTERVAL" and len(words) > 1:
         return _interval(text, at)
-    if len(words) == 2 and words[1][0] in "'\"" and first in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"):
+    if (
+        len(words) == 2
+        and words[1][0] in "'\""
+        and first in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X")
+    ):
         return _typed(text, first, _string(words[1], at), zone, at)
     return _number(text, at)
 
 
-def is_days(text: str) -> bool:
-    """Whether an INTERVAL is one of days and weeks, so that a date moved by it stays a date."""
-    return {word.upper().removesuffix("S") for word in re.findall(r"[A-Za-z]+", text)} <= {"INTERVAL", "DAY", "WEEK"}
+def whole_days(text: str) -> int | None:
+    """The days of an INTERVAL that is written in days and weeks, so that a date moved by it stays a date; else None."""
+    units = {word.upper().removesuffix("S") for word in re.findall(r"[A-Za-z]+", text)}
+    return int(_interval(text, None).value) // DAY if "INTERVAL" in units <= {"INTERVAL", "DAY", "WEEK"} else None
 
 
 def moment(text: str, target: pa.DataType, zone: Zone | None, at: int | None) -> Literal:
@@ -134,7 +141,7 @@ def _number(text: str, at: int | None) -> Literal | None:
 
 
 def _fits(value: int, t: pa.DataType) -> bool:
-    return -(2 ** (t.bit_width - 1)) <= value < 2 ** (t.bit_width - 1)
+    return bool(-(2 ** (t.bit_width - 1)) <= value < 2 ** (t.bit_width - 1))
 
 
 def _decimal(value: Decimal, text: str, at: int | None) -> pa.DataType:

@@ -13,14 +13,15 @@ from evenjoin.spec.expr import ExprError
 
 REASONS = {
     "expression": "{what} is not evaluated by the embedded engine: compute it as a column before the join",
+    "output": "{what} is not evaluated by the embedded engine: compute it from the columns of the results",
     "subquery": "a subquery is not supported in a stream join",
     "literal": "{what} is not read as a constant by the embedded engine: {how}",
     "months": "{what} has no fixed length: compute it as a column before the join",
-    "types": "{what}: {one} and {two} do not compare without a CAST, which the embedded engine does not make: convert "
-    "one of them in a column before the join",
+    "types": "{what}: {one} and {two} do not compare without a CAST, which the embedded engine does not make: "
+    "convert one of them in a column before the join",
     "nested": "{what}: values of type {one} are not compared by the embedded engine: compare their parts",
-    "digits": "{what}: {one} and {two} together have more than 38 digits, and Spark rounds them: convert one of them in "
-    "a column before the join",
+    "digits": "{what}: {one} and {two} together have more than 38 digits, and Spark rounds them: convert one of them "
+    "in a column before the join",
     "rounding": "{what}: Spark turns the decimals into doubles, which the embedded engine does for constants only: "
     "convert the column to double before the join",
     "sum": "{what}: {one} {op} {two} is not computed by the embedded engine: compute it as a column before the join",

@@ -17,7 +17,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_ATOM = re.compile(r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|(?:INTERVAL|DATE|TIMESTAMP|TIMESTAMP_NTZ|X) ?'[^']*'(?: SECOND)?|\w+\([^()'`]*\))\Z")
+_ATOM = re.compile(
+    r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|(?:INTERVAL|DATE|TIMESTAMP|TIMESTAMP_NTZ|X) ?'[^']*'(?: SECOND)?"
+    r"|\w+\([^()'`]*\))\Z"
+)
 _INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "+", "-", "*"}
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",

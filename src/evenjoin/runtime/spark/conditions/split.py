@@ -44,13 +44,11 @@ from evenjoin.runtime.spark.conditions.hints import hints
 from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.travel import arrow_schema
 from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values, terms
-from evenjoin.spec.condition import NEVER
-from evenjoin.spec.expr import Call, Expr, Literal, conjunction
+from evenjoin.spec.condition import ALWAYS, NEVER
+from evenjoin.spec.expr import Call, Expr, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
-from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
+from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Tree, calls, conjuncts, skeleton, sql, tokens
 
-ALWAYS = Literal(True, pa.bool_())
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
 _CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
 _CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -169,7 +167,7 @@ class _Splitter:
         self.left: list[tuple[Tree, str]] = []
 
     def split(self, tree: Tree) -> Split:
-        parts = list(dict.fromkeys(_conjuncts(tree)))
+        parts = list(dict.fromkeys(conjuncts(tree)))
         several = []
         filters: dict[str, list[Tree]] = {}
         for part in parts:
@@ -292,34 +290,3 @@ class _Splitter:
             ansi=self.analyst.ansi,
             analyst=self.analyst,
         )
-
-
-def _conjuncts(tree: Tree) -> list[Tree]:
-    """What must all hold. NOT over OR is AND over NOT, BETWEEN is two comparisons, and `x = y OR (x IS NULL AND y IS
-    NULL)` is `x <=> y`."""
-    if isinstance(tree, Slice):
-        return [tree]
-    if tree.op == "AND":
-        return [c for arg in tree.args for c in _conjuncts(arg)]
-    if tree.op == "BETWEEN":
-        x, low, high = tree.args
-        return [Node(">=", (x, low)), Node("<=", (x, high))]
-    if tree.op == "NOT" and isinstance(inner := tree.args[0], Node):
-        if inner.op == "OR":
-            return [c for arg in inner.args for c in _conjuncts(Node("NOT", (arg,)))]
-        if inner.op == "NOT":
-            return _conjuncts(inner.args[0])
-        if inner.op in _NEGATED:
-            return [Node(_NEGATED[inner.op], inner.args)]
-    return [_null_safe(tree)]
-
-
-def _null_safe(tree: Node) -> Tree:
-    if tree.op != "OR" or len(tree.args) != 2:
-        return tree
-    for one, other in (tree.args, tree.args[::-1]):
-        if isinstance(one, Node) and one.op == "=" and isinstance(other, Node) and other.op == "AND":
-            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Node) and arg.op == "IS NULL"}
-            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
-                return Node("<=>", one.args)
-    return tree
