@@ -50,13 +50,11 @@ _CHUNK = 2**18
 """How many combinations `brute_force` looks at at a time."""
 
 
-def brute_force(
-    spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = None, time_zone: str | None = None
-) -> Rows:
+def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = None) -> Rows:
     """The results of the join over the whole input, as a multiset of rows. Every combination of rows is looked at."""
     schemas = {side.alias: data[side.alias].schema for side in spec.sides}
     type_ = None if spec.window is None else schemas[spec.sides[0].alias].field(spec.sides[0].event_time).type
-    condition = conjunction(read(on or spec.text, Scope(schemas, type_), time_zone)) or ALWAYS
+    condition = conjunction(read(on or spec.text, Scope(schemas, type_), spec.time_zone)) or ALWAYS
     counts = [data[alias].num_rows for alias in schemas]
     total = math.prod(counts)
     found: Rows = Counter()

@@ -19,6 +19,7 @@ from differential.conditions import Case
 from differential.tables import SIDES, Tables
 from evenjoin.errors import EvenJoinError, SpecError, UnboundedStateWarning
 
+
 def answer(tables: Tables, case: Case) -> Answer:
     """What the embedded engine gives."""
     rows = {side: tables.arrow(case.flavour, side) for side in SIDES}

@@ -66,7 +66,9 @@ def plain(seed: int) -> Case:
     if rng.random() < 0.3:
         column = _column(rng, rng.choice(list(COLUMNS)))
         parts.insert(rng.randrange(len(parts) + 1), f"l.{column} {rng.choice(('=', '=', '<=>'))} r.{column}")
-    return Case(seed, " AND ".join(parts), rng.choice(ZONES), True, flavour, rng.choice((None, None, "t", "z", "a", "n")))
+    return Case(
+        seed, " AND ".join(parts), rng.choice(ZONES), True, flavour, rng.choice((None, None, "t", "z", "a", "n"))
+    )
 
 
 def _column(rng: random.Random, kind: str) -> str:

@@ -9,7 +9,7 @@ Not here: texts that are no SQL, and names that do not exist. Those are mistakes
 
 from __future__ import annotations
 
-from evenjoin.spec.expr import ExprError
+from evenjoin.spec.expr import SHOWN, ExprError
 
 REASONS = {
     "expression": "{what} is not evaluated by the embedded engine: compute it as a column before the join",
@@ -32,6 +32,8 @@ REASONS = {
 """By name what a message says. What stands in braces is filled in."""
 
 
-def refusal(reason: str, at: int | None, **words: object) -> ExprError:
-    """The error of a reason, at a place of the text."""
-    return ExprError(REASONS[reason].format(**words), at)
+def refusal(reason: str, at: int | None, what: str = "", **words: object) -> ExprError:
+    """The error of a reason, at a place of the text. `what` is shown in short."""
+    if len(what) > SHOWN:
+        what = f"{what[:SHOWN]} ..."
+    return ExprError(REASONS[reason].format(what=what, **words), at)

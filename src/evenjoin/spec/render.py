@@ -1,9 +1,9 @@
 """Expressions as SQL text: what error messages, output names and checkpoint fingerprints show.
 
-Invariants: the text depends on the expression alone, not on sqlglot's version or the user's spelling;
+Invariants: the text depends on the expression alone, not on the user's spelling;
 two different expressions have different texts (every operator is in parentheses but the outermost);
-what a user can write reads back as the same expression. Functions that nobody can write (``time``, ``key``, ``capped``,
-...), which condition.py, order.py and band.py add, do not.
+what a user can write reads back as an expression with the same meaning. Functions that nobody can write (``time``,
+``key``, ``capped``, ...), which condition.py, order.py and band.py add, do not.
 Not here: reading it (reader.py).
 """
 

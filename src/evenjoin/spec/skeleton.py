@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 )
 COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 """By the operator as written the one that a node has."""
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "=", "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL"}
 _STOP = {"AND", "OR", ",", ")", "THEN", "WHEN", "ELSE", "END", *COMPARISONS}
 _WORDS = {"BETWEEN", "IN", "IS", "NOT", "LIKE", "RLIKE", "ILIKE", "REGEXP", "ESCAPE"}
 _LOOSE = {"||", "&", "|", "^"}
