@@ -139,10 +139,10 @@ def _moved(name: str, a: Datum, b: Datum) -> Datum:
     if pt.is_date(ta) and pt.is_integer(tb):
         return (pc.add if name == "+" else pc.subtract)(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
     if is_temporal(ta) and is_temporal(tb) and name == "-":
-        target = common_type(common_type(ta, tb) or ta, pa.timestamp("us"))
+        target = _as_timestamp(ta, tb)
         return _units(name, convert(a, target), convert(b, target), pa.duration(target.unit))
     if is_temporal(ta) and pt.is_duration(tb):
-        target = common_type(ta, pa.timestamp(tb.unit))
+        target = _as_timestamp(ta, pa.timestamp(tb.unit))
         moved = _units(name, convert(a, target), b.cast(pa.duration(target.unit)), target)
         days = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY
         return moved.cast(pa.date32()) if days else moved
@@ -150,6 +150,11 @@ def _moved(name: str, a: Datum, b: Datum) -> Datum:
         a, b = together(a, b)
         return _units(name, a, b, a.type)
     raise TypeMismatch(f"{ta} {name} {tb} is not defined")
+
+
+def _as_timestamp(*types: pa.DataType) -> pa.DataType:
+    """The timestamp type that holds values of these dates and timestamps."""
+    return reduce(lambda a, b: common_type(a, b) or a, [*types, pa.timestamp("us")])
 
 
 def _units(name: str, a: Datum, b: Datum, target: pa.DataType) -> Datum:
