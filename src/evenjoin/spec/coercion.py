@@ -50,17 +50,7 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 def plain(x: Datum) -> Datum:
     """``x`` in its plain type."""
     target = plain_type(x.type)
-    if x.type == target:
-        return x
-    try:
-        return x.cast(target)
-    except pa.ArrowInvalid:
-        if x.type != pa.uint64():
-            raise
-        raise pa.ArrowInvalid(
-            "an unsigned integer is greater than 2^63 - 1, and Spark's BIGINT ends there: cast the column to "
-            "decimal128(20, 0) or to a string before the join"
-        ) from None
+    return x if x.type == target else x.cast(target)
 
 
 def is_numeric(t: pa.DataType) -> bool:

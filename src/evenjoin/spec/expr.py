@@ -30,6 +30,7 @@ from evenjoin.spec.functions import FUNCTIONS, TypeMismatch
 from evenjoin.spec.render import call_sql, literal_sql, name_sql, type_sql
 
 CHAINS = ("AND", "OR")
+_UNSIGNED = ". Spark has no such number: cast the column to decimal128(20, 0) or to a string before the join"
 SHOWN = 200
 """How many characters of an expression an error message shows."""
 
@@ -213,7 +214,8 @@ def guard(expr: Expr, work: Callable[[], Datum]) -> Datum:
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ExprError(f"{_shown(expr)} is not defined for these types ({error})", expr.at) from None
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise ExprError(f"{_shown(expr)} fails for a value: {error}", expr.at) from None
+        advice = _UNSIGNED if "not in range: 0 to 9223372036854775807" in str(error) else ""
+        raise ExprError(f"{_shown(expr)} fails for a value: {error}{advice}", expr.at) from None
 
 
 def _shown(expr: Expr) -> str:

@@ -26,7 +26,7 @@ from evenjoin.spec.coercion import as_decimal_type, common_type, is_numeric, is_
 from evenjoin.spec.expr import Call, Cast, Expr, Literal
 from evenjoin.spec.literals import DAY, UTC, moment, whole_days
 from evenjoin.spec.refusals import refusal
-from evenjoin.spec.skeleton import Node, Slice, Tree, place, sql
+from evenjoin.spec.skeleton import Node, Slice, Tree, place
 from evenjoin.spec.zone import Zone
 
 _INSTANT = pa.timestamp("us", UTC)
@@ -51,15 +51,15 @@ class Meeting:
         if len(typed) < len(values) and not is_temporal(target):
             target = self._meet(target, pa.string(), tree)
         if pt.is_nested(target):
-            raise refusal("nested", values[0].at, what=sql(tree), one=target)
+            raise refusal("nested", values[0].at, what=tree, one=target)
         return target, [self._to(value, target, tree) for value in values]
 
     def _meet(self, one: pa.DataType, two: pa.DataType, tree: Tree) -> pa.DataType:
         common = common_type(one, two)
         if common is None:
-            raise refusal("types", place(tree), what=sql(tree), one=one, two=two)
+            raise refusal("types", place(tree), what=tree, one=one, two=two)
         if pt.is_decimal(common) and common.precision > _DIGITS:
-            raise refusal("digits", place(tree), what=sql(tree), one=one, two=two)
+            raise refusal("digits", place(tree), what=tree, one=one, two=two)
         return common
 
     def _to(self, value: Expr, target: pa.DataType, tree: Tree) -> Expr:
@@ -73,7 +73,7 @@ class Meeting:
 
     def _as_double(self, value: Expr, tree: Tree) -> Expr:
         if not isinstance(value, Literal):
-            raise refusal("rounding", place(tree), what=sql(tree))
+            raise refusal("rounding", place(tree), what=tree)
         return Literal(None if value.value is None else float(value.value), pa.float64(), value.at)
 
     def _instant(self, value: Expr, tree: Tree) -> Expr:
@@ -82,13 +82,13 @@ class Meeting:
         if _is_zoned(own):
             return value
         if self.zone is None:
-            raise refusal("zone needed", place(tree), what=sql(tree))
+            raise refusal("zone needed", place(tree), what=tree)
         wall = _wall(value)
         moved = None if wall is None else self.zone.instant(wall)
         if moved is not None:
             return Literal(moved, _INSTANT, value.at)
         if self.zone.offset is None:
-            raise refusal("clock changes", place(tree), what=sql(tree), zone=self.zone.name)
+            raise refusal("clock changes", place(tree), what=tree, zone=self.zone.name)
         unit = own.unit if pt.is_timestamp(own) else "us"
         clock = Cast(value, pa.timestamp(unit, UTC), value.at)
         return Call("-", (clock, _span(self.zone.offset)), value.at) if self.zone.offset else clock
@@ -113,7 +113,7 @@ class Meeting:
         return self._constant(found)
 
     def _no_sum(self, tree: Node, a: Expr, b: Expr) -> Exception:
-        return refusal("sum", place(tree), what=sql(tree), one=self.type(a), op=tree.op, two=self.type(b))
+        return refusal("sum", place(tree), what=tree, one=self.type(a), op=tree.op, two=self.type(b))
 
     def _constant(self, expr: Expr) -> Expr:
         if expr.columns:
@@ -130,7 +130,7 @@ class Meeting:
             one, two = map(as_decimal_type, types)
             whole = max(one.precision - one.scale, two.precision - two.scale)
             if whole + max(one.scale, two.scale) + 1 > _DIGITS:
-                raise refusal("digits", place(tree), what=sql(tree), one=types[0], two=types[1])
+                raise refusal("digits", place(tree), what=tree, one=types[0], two=types[1])
         return Call(tree.op, (a, b), a.at)
 
     def _difference(self, tree: Node, a: Expr, b: Expr) -> Expr:
@@ -164,9 +164,9 @@ class Meeting:
 
     def _check_fixed(self, tree: Tree) -> None:
         if self.zone is None:
-            raise refusal("zone needed", place(tree), what=sql(tree))
+            raise refusal("zone needed", place(tree), what=tree)
         if self.zone.offset is None:
-            raise refusal("clock changes", place(tree), what=sql(tree), zone=self.zone.name)
+            raise refusal("clock changes", place(tree), what=tree, zone=self.zone.name)
 
     def absolute(self, value: Expr, tree: Tree) -> Expr:
         """abs(value)."""

@@ -167,6 +167,8 @@ def _refused(tree: Slice, reason: str) -> ExprError:
     found = [*case, *called, *operator, *minus]
     if found:
         return refusal(reason, tree.at, what=found[0])
+    if words.count("(") > words.count(")"):
+        return ExprError("this is not understood: a ) is missing", tree.at)
     if tree.text.count("'") % 2 or tree.text.count('"') % 2 or tree.text.count("`") % 2:
         return ExprError("this is not understood: the text ends inside quotes", tree.at)
     return ExprError(f"this is not understood: {tree.text!r} is neither a column nor a literal", tree.at)

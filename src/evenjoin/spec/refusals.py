@@ -10,6 +10,7 @@ Not here: texts that are no SQL, and names that do not exist. Those are mistakes
 from __future__ import annotations
 
 from evenjoin.spec.expr import SHOWN, ExprError
+from evenjoin.spec.skeleton import Tree, sql
 
 REASONS = {
     "expression": "{what} is not evaluated by the embedded engine: compute it as a column before the join",
@@ -32,8 +33,10 @@ REASONS = {
 """By name what a message says. What stands in braces is filled in."""
 
 
-def refusal(reason: str, at: int | None, what: str = "", **words: object) -> ExprError:
-    """The error of a reason, at a place of the text. `what` is shown in short."""
-    if len(what) > SHOWN:
-        what = f"{what[:SHOWN]} ..."
-    return ExprError(REASONS[reason].format(what=what, **words), at)
+def refusal(reason: str, at: int | None, what: str | Tree = "", **words: object) -> ExprError:
+    """The error of a reason, at a place of the text. `what` is shown in short, without parentheses around all of it."""
+    text = what if isinstance(what, str) else sql(what)
+    if text is not what and text.startswith("("):
+        text = text[1:-1]
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+    return ExprError(REASONS[reason].format(what=shown, **words), at)

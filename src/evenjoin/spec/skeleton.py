@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 _TOKEN = re.compile(
-    r"""\s+|--[^\n]*|/\*.*?\*/|(?P<token>
+    r"""\s+|--(?:\\\n|[^\r\n])*|/\*.*?\*/|(?P<token>
     r?'(?:[^'\\]|\\.|'')*' | r?"(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`
     | \d+(?:\.\d*)?(?:[eE][+-]?\d+)?\w* | \.\d+(?:[eE][+-]?\d+)?\w* | \w+
     | <=> | <> | != | == | <= | >= | -> | => | :: | \|\| | . )""",
