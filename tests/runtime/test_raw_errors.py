@@ -79,3 +79,18 @@ def test_settings_of_a_strategy_that_it_does_not_have(strategy, says):
     with pytest.raises(SpecError, match=says) as caught:
         evenjoin.local({"l": PLAIN, "r": PLAIN}, "l.k = r.k", strategy=strategy)
     assert "__init__" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"theta": 2}, r"djb has no setting 'theta'; did you mean 'theta_max'\? it has theta_max, aim"),
+        ({"theta_max": "a lot"}, r"djb: .*its settings are theta_max, aim"),
+    ],
+    ids=str,
+)
+def test_settings_of_a_strategy_as_a_value(settings, says):
+    """The same where a strategy is made by its class."""
+    with pytest.raises(SpecError, match=says) as caught:
+        evenjoin.strategies.DJB(**settings)
+    assert "__init__" not in str(caught.value)

@@ -13,7 +13,8 @@ from evenjoin.spec.expr import SHOWN, ExprError
 from evenjoin.spec.skeleton import Tree, sql
 
 REASONS = {
-    "expression": "{what} is not evaluated by the embedded engine: compute it as a column before the join",
+    "expression": "{what} is not evaluated by the embedded engine: compute it as a column before the join, or run the "
+    "join on Spark",
     "output": "{what} is not evaluated by the embedded engine: compute it from the columns of the results",
     "subquery": "a subquery is not supported in a stream join",
     "literal": "{what} is not read as a constant by the embedded engine: {how}",

@@ -17,13 +17,10 @@ does not, but for what is said below. What is not proved goes to Spark's filter 
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
 * What may fail for a row is computed early only where Spark computes it for each row of the side as well: if it is a
-  key, guarded by the side's filters, or if there is no key and it is in the first comparison of both sides. What comes
-  after that Spark looks at only where the first one is TRUE. (If the other side has no rows at all, Spark computes
-  neither.)
+  key, guarded by the side's filters. Any other comparison with such an operand is Spark's filter, the first one too:
+  where one operand is NULL, Spark does not compute the other.
 
-Not guaranteed: that nothing fails which Spark would have left out. In a condition without a key Spark may find an
-operand of the first comparison to be NULL for every row, and then never computes the other one; here it is computed,
-and a row for which it fails stops the batch. No row is wrong because of that.
+Not guaranteed: that a key does not fail which Spark would have left out because the other side has no rows at all.
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
 
@@ -182,11 +179,8 @@ class _Splitter:
             self._filter(alias, some)
         for part in several:
             self._guard(part)
-        has_key = any(self._is_key(part) for part in several)
-        for number, part in enumerate(several):
-            compared = isinstance(part, Node) and part.op in COMPARISONS.values()
-            early = self._is_key(part) or (compared and number == 0 and not has_key)
-            self._several(part, "guarded" if early else "safe")
+        for part in several:
+            self._several(part, "guarded" if self._is_key(part) else "safe")
         self._near_zero()
         return self._done()
 
