@@ -1,7 +1,7 @@
 """The front door of the embedded engine: `evenjoin.local`. (That of Spark is runtime/spark/join.py.)
 
 Every setting is listed by name. Names, types and defaults are those of `evenjoin.join`, except for the sides, `late`,
-`instances` (a number by default) and `checkpoint`.
+`instances` (a number by default), `checkpoint` and `time_zone`.
 Guarantee: a join that cannot run is refused here with an error.
 Not here: what the settings must be (runtime/settings.py), and what the engine does with them (runtime/local.py).
 """
@@ -71,6 +71,10 @@ def local(
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.
+
+    A condition has columns, literals, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, sums and abs, and means what it
+    means in Spark under ANSI. Everything else is refused by name: compute it as a column before. `time_zone` is
+    the zone in which dates, text and timestamps without a zone are compared with timestamps that have one.
 
     For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
     `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
