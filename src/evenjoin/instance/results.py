@@ -27,15 +27,17 @@ Not here: which of several executions counts (commit/staging.py), and where file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenjoin.instance.folders import by_folder
+from evenjoin.errors import SpecError
+from evenjoin.instance.folders import by_folder, can_be_folders
 from evenjoin.load.receipt import ResultFile
 from evenjoin.state.places import Place
 
@@ -70,6 +72,34 @@ class Form:
     def stored(self) -> pa.Schema:
         """The schema of the files."""
         return pa.schema([column for column in self.schema if column.name not in self.partition_by])
+
+
+def stored_form(schema: pa.Schema, partition_by: Sequence[str] = (), **more: Any) -> Form:
+    """The form of results of a schema. SpecError if its columns cannot be told apart in files, or cannot be folders."""
+    folded = [name.lower() for name in schema.names]
+    for name in schema.names:
+        if name.lower() == "batch_id":
+            raise SpecError(f"result column {name!r} is called as the batches' folders are: rename it in `select`")
+        if folded.count(name.lower()) > 1:
+            raise SpecError(f"several result columns are called {name!r}, upper and lower case apart: rename one")
+    for name in partition_by:
+        if name not in schema.names:
+            raise SpecError(f"partition by {name!r}: there is no such column among {', '.join(schema.names)}")
+        if not can_be_folders(schema.field(name).type):
+            raise SpecError(f"partition by {name!r}: values of type {schema.field(name).type} cannot be folders")
+    if len(set(partition_by)) == len(schema.names):
+        raise SpecError("partition by all columns: nothing would be left for the files")
+    stored = [column.with_type(_stored(column.type)).remove_metadata() for column in schema]
+    return Form(pa.schema(stored), partition_by=tuple(partition_by), **more)
+
+
+def _stored(type_: pa.DataType) -> pa.DataType:
+    """The type of a column in the files: times in microseconds, as Spark stores them, where that loses nothing."""
+    if pa.types.is_time64(type_):
+        return pa.time64("us")
+    if pa.types.is_timestamp(type_) and type_.unit in ("s", "ms"):
+        return pa.timestamp("us", type_.tz)
+    return type_
 
 
 @dataclass(frozen=True, slots=True)

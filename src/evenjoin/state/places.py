@@ -27,9 +27,13 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from evenjoin.errors import StorageError
+from evenjoin.state.files import Folder, LocalFolder
+from evenjoin.state.remote import RemoteFolder
 
 RENAMING = ("local", "hdfs")
 """The kinds of file systems on which a folder is renamed in one step."""
+FLAT = ("s3", "gcs", "abfs")
+"""Those that have no folders: nothing has to be made before a file is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,12 @@ class Place:
         with self._told("make"):
             self.filesystem.create_dir(self.path, recursive=True)
 
+    def room_for(self, name: str) -> None:
+        """Make the folder of a file in here, where the store has folders."""
+        if self.filesystem.type_name not in FLAT:
+            folder = name.rpartition("/")[0]
+            (self.below(folder) if folder else self).make()
+
     def exists(self) -> bool:
         with self._told("read"):
             return bool(self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound)
@@ -98,12 +108,17 @@ class Place:
         return sorted(info.base_name for info in infos)
 
     def move_to(self, target: Place) -> None:
-        """Rename this folder or file. FileNotFoundError if it is gone; OSError if the target is taken."""
-        self.filesystem.move(self.path, target.path)
+        """Rename this folder or file. FileNotFoundError if it is gone; StorageError if that cannot be done."""
+        with self._told("rename"):
+            self.filesystem.move(self.path, target.path)
 
     def copy_file(self, name: str, target: Place, new: str) -> None:
         with target._told("write", new):
             self.filesystem.copy_file(f"{self.path}/{name}", f"{target.path}/{new}")
+
+    def delete_file(self, name: str) -> None:
+        with self._told("delete", name):
+            self.filesystem.delete_file(f"{self.path}/{name}")
 
     def delete(self) -> None:
         """Delete the folder with all that is in it, if it is there."""
@@ -116,7 +131,7 @@ class Place:
         try:
             yield
         except OSError as error:
-            if isinstance(error, StorageError):
+            if isinstance(error, StorageError) or (verb == "rename" and isinstance(error, FileNotFoundError)):
                 raise
             where = f"{self.location}/{name}" if name else self.location
             told = StorageError(f"cannot {verb} the output's {where}: {error.strerror or error}")
@@ -135,6 +150,15 @@ def open_place(location: str | os.PathLike[str]) -> Place:
         return Place(pafs.LocalFileSystem(), path, f"file:{path}")
     filesystem, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
     return Place(filesystem, path.rstrip("/"), text)
+
+
+def place_of(folder: Folder, location: str = "") -> Place | None:
+    """The place where a checkpoint lies; None if that is in memory. `location` is its URI, if it is on no disk."""
+    if isinstance(folder, LocalFolder):
+        return open_place(folder.root)
+    if isinstance(folder, RemoteFolder):
+        return Place(folder.filesystem, folder.root.rstrip("/"), location or folder.root)
+    return None
 
 
 def _real(place: Place) -> str:
