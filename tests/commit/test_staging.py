@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -231,6 +232,37 @@ def test_results_of_a_zombie_are_not_shown(tmp_path, whole):
     run(tmp_path, step)
     assert shown_rows(tmp_path) == whole
     assert staged(tmp_path) == []
+
+
+def test_what_sparks_writer_has_not_finished_stays_behind(tmp_path):
+    """A task of Spark's that outlives its job leaves files in `_temporary`; a column may well be called `_a`."""
+    output = Output(str(tmp_path / "out"), "mine", MemoryFolder())
+    staging = open_staging(output, None, None, None, "")
+    staging.begin(3, "s0t1")
+    tasks = Path(staging.tasks.path)
+    for name in ("_a=1/part-0.parquet", "_temporary/0/attempt/part-1.parquet", ".part-0.parquet.crc", "_SUCCESS"):
+        (tasks / name).parent.mkdir(parents=True, exist_ok=True)
+        (tasks / name).write_text("rows")
+    show(staging.gather(3, []), MemoryFolder())
+    found = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert found == [MARKER, "batch_id=3/_SUCCESS", "batch_id=3/_a=1/part-0.parquet"]
+
+
+def test_a_driver_deletes_its_own_tries_only(tmp_path):
+    """One that wakes up after it was overtaken leaves alone what a younger one has made ready of the same batch."""
+    output = Output(str(tmp_path / "out"), "mine", MemoryFolder())
+    old, young = (open_staging(output, None, None, stored_form(SCHEMA), "") for _ in range(2))
+    old.begin(0, "s0t1")
+    young.begin(0, "s1t1")
+    shown = young.gather(0, [])
+    old.done()
+    show(shown, MemoryFolder())
+    assert len(list((tmp_path / "out/batch_id=0").glob("*.parquet"))) == 1
+
+
+def test_a_type_that_parquet_has_not_is_refused_at_once():
+    with pytest.raises(SpecError, match="'i' cannot be stored as parquet"):
+        stored_form(pa.schema([("k", pa.int64()), ("i", pa.month_day_nano_interval())]))
 
 
 def test_empty_batches(tmp_path):

@@ -6,21 +6,25 @@ import json
 import os
 
 import duckdb
+import pandas as pd
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import evenjoin
 from evenjoin.errors import SpecError
-from evenjoin.runtime.spark.form import SCHEMA_KEY
+from evenjoin.runtime.spark.batch import Results
+from evenjoin.runtime.spark.form import SCHEMA_KEY, choose_form
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")]
 
 TYPES = {
     "boolean": "id % 2 = 0", "tinyint": "id % 100", "smallint": "id", "int": "-id", "bigint": "id * 100000000000",
     "float": "id / 3", "double": "double('-0.0')", "decimal(9,2)": "id / 4", "decimal(18,3)": "-id / 8",
-    "decimal(20,0)": "id", "decimal(38,10)": "id / 7", "string": "concat('é', id % 3)",
+    "decimal(20,0)": "id", "decimal(38,10)": "id / 7", "string": "concat('é', id % 3)", "varchar(5)": "string(id)",
     "string collate UTF8_LCASE": "concat('Ab', id)", "binary": "unhex('00ff')", "date": "date'1500-03-01' + int(id)",
     "timestamp": "timestamp'1500-01-02 03:04:05.123456'", "timestamp_ntz": "timestamp_ntz'1500-01-02 03:04:05.123456'",
+    "time(6)": "time'01:02:03.123456'", "map<int,array<decimal(9,2)>>": "map(int(id), array(id / 4, null))",
     "interval day to second": "make_dt_interval(1, id)", "interval hour": "interval '5' hour",
     "array<int>": "array(int(id), null)", "map<string,int>": "map('a', int(id), 'b', null)",
     "array<timestamp>": "array(timestamp'2020-01-02 03:04:05')",
@@ -89,15 +93,36 @@ def duck(folder):
     return relation.columns, [str(t) for t in relation.types], sorted(map(str, relation.fetchall()))
 
 
+def arrow(folder):
+    """The types and the rows as pyarrow sees them, and pandas' types."""
+    table = ds.dataset(str(folder), partitioning="hive").to_table()
+    table = table.select(sorted(name for name in table.column_names if name != "batch_id"))
+    frame = pd.read_parquet(folder)
+    pandas = {name: str(type_) for name, type_ in frame.dtypes.items() if name != "batch_id"}
+    return table.schema.remove_metadata(), sorted(map(str, table.to_pylist())), pandas
+
+
+@pytest.fixture
+def times(spark):
+    """Spark has a type for times of day, if asked."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
+@pytest.mark.usefixtures("times")
 def test_every_type_as_spark_writes_it(spark, tmp_path):
-    """The parquet schema, Spark's keys, and what Spark and DuckDB read are those of Spark's own files."""
+    """The parquet schema, Spark's keys, and what Spark, DuckDB, pyarrow and pandas read are those of Spark's own
+    files; also where Spark asks which version wrote an old date."""
     frame = typed(spark, tmp_path)
     query = write(joined(spark, tmp_path, frame, [f"l.c{n} AS c{n}" for n in range(len(TYPES))]), tmp_path)
     assert query.lastProgress["evenjoin"]["output"] == "the join tasks write the parquet files"
     by_spark(spark, tmp_path, frame.drop("id"))
     assert shape(tmp_path / "out") == shape(tmp_path / "theirs")
     assert read(spark, tmp_path / "out") == read(spark, tmp_path / "theirs")
+    assert read(spark, tmp_path / "out", datetimeRebaseMode="EXCEPTION") == read(spark, tmp_path / "theirs")
     assert duck(tmp_path / "out") == duck(tmp_path / "theirs")
+    assert arrow(tmp_path / "out") == arrow(tmp_path / "theirs")
     assert not list((tmp_path / "ck/output").rglob("*.parquet"))
 
 
@@ -196,6 +221,20 @@ def test_sparks_writer_where_it_is_needed(name, spark, tmp_path):
     assert sorted(row.id for row in found.collect()) == list(range(40))
     assert sorted(path.name for path in (tmp_path / "out").glob("batch*")) == ["batch_id=0", "batch_id=1"]
     assert [path for path in (tmp_path / "ck/output").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.usefixtures("times")
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [("void", "null"), ("interval year to month", "make_ym_interval(1, 2)"), ("time(6)", "array(time'01:02:03')"),
+     ("variant", "parse_json('1')")],
+)  # fmt: skip
+def test_types_that_only_spark_writes(type_, value, spark):
+    """Among them a time within another type. Asked without a run: not all of them can come through a join."""
+    schema = spark.sql(f"select 1L AS id, {value} AS x").schema
+    form, how = choose_form(spark, "parquet", {}, (), Results(schema, None, schema))
+    assert form is None
+    assert how == f"Spark's writer writes the parquet files: column 'x' has type {type_}"
 
 
 def test_variants_go_through_spark(spark, tmp_path):

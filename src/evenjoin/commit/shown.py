@@ -87,8 +87,8 @@ def _rename(ready: Place, target: Place, output: Place) -> None:
         raise taken(target)
     try:
         ready.move_to(target)
-    except FileNotFoundError:
-        if ready.exists():  # it is the output that is gone
+    except (FileNotFoundError, StorageError):
+        if ready.exists():  # else somebody has shown it; perhaps the output is gone
             output.make()
             ready.move_to(target)
 
@@ -132,9 +132,11 @@ def sweep(folder: Place, staging: Place) -> None:
     if folder.renames:
         hidden = staging.below(HIDDEN)
         hidden.make()
-        with suppress(FileNotFoundError):
-            folder.move_to(hidden.below(uuid4().hex))
-        folder = hidden
+        try:
+            folder.move_to(hidden.below(name := uuid4().hex))
+        except FileNotFoundError:
+            return
+        folder = hidden.below(name)
     with suppress(OSError):  # another driver deletes it at the same time; what stays goes at the next start
         folder.delete()
 
@@ -143,6 +145,8 @@ def clear(staging: Place) -> None:
     """Delete all that is staged. What the last commit names has to be shown before."""
     for name in (TASKS, READY):
         sweep(staging.below(name), staging)
+    with suppress(OSError):
+        staging.below(HIDDEN).delete()
 
 
 def success(files: Iterable[tuple[str, str, int, int]]) -> bytes:

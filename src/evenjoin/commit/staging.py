@@ -14,12 +14,13 @@
 
 Guarantees: a batch is shown if and only if it is committed, once, and with the files of one accepted execution of each
 instance. Tasks of other tries, of an older start or of speculation write under other names or find no folder; no task
-writes in `ready/`.
+writes in `ready/`. A driver deletes its own tries only, apart from a start, which has fenced off all others before.
 
 Where to stage: never below the output, because some readers (DuckDB) look into every folder there. The first of these
 from which a folder can be renamed into the output: the user's own `stagingLocation`, `output/` of the checkpoint,
 `_<name>.evenjoin` beside the output.
-Where Spark's writer writes the files (`form` is None), it fills the ready folder itself; the rest is the same.
+Where Spark's writer writes the files (`form` is None), it makes `tasks/7.s3t1` itself, and the driver moves what it
+finds there when the writer is done; the rest is the same. What the writer keeps for itself (`_temporary`) stays behind.
 A batch without results shows nothing. Only the first one of an output shows a file without rows, which tells readers
 the schema; not with `partition_by`, where Spark could not read the folder then.
 """
@@ -34,7 +35,7 @@ from evenjoin.commit.outputs import Output
 from evenjoin.commit.shown import OWN, READY, SUCCESS, TASKS, Shown, batch_folder, clear, success, sweep, taken
 from evenjoin.errors import ReceiptError, SpecError, StorageError
 from evenjoin.instance.results import Form, Staged, empty_file
-from evenjoin.load.receipt import Receipt
+from evenjoin.load.receipt import Receipt, ResultFile
 from evenjoin.state.places import Place, open_place
 
 Listed = tuple[str, str, int, int]
@@ -48,7 +49,7 @@ class Staging:
     output     the folder that readers see, and whose it is
     place      where files are staged
     recorded   the same as a commit records it; "" if it is the checkpoint's own folder
-    form       what the files of tasks look like; None: Spark's writer fills the ready folder
+    form       what the files of tasks look like; None: Spark's writer writes them
     how        a sentence that says who writes the files, and why
     """
 
@@ -59,6 +60,7 @@ class Staging:
     how: str
     _bare: bool = field(init=False)
     _name: str = field(init=False, default="")
+    _tries: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self._bare = not any(name.startswith("batch_id=") for name in self.output.place.names())
@@ -71,16 +73,19 @@ class Staging:
         """A try of a batch begins. Returns where its tasks write their results; None if Spark's writer does that."""
         self.output.claim()
         self._name = f"{batch}.{mark}"
+        self._tries.append(self._name)
         if self.form is None:
-            self.place.below(READY).make()
             return None
-        tasks = self.place.below(TASKS).below(self._name)
-        tasks.make()
-        return Staged(tasks, self.form)
+        self.tasks.make()
+        return Staged(self.tasks, self.form)
 
     @property
-    def ready(self) -> Place:
-        """The ready folder of the try under way."""
+    def tasks(self) -> Place:
+        """The folder in which the try under way writes its files."""
+        return self.place.below(TASKS).below(self._name)
+
+    @property
+    def _ready(self) -> Place:
         return self.place.below(READY).below(self._name)
 
     def gather(self, batch: int, receipts: Sequence[Receipt]) -> Shown:
@@ -89,50 +94,54 @@ class Staging:
         target = batch_folder(self.output.place, batch)
         if target.exists():
             raise taken(target)
-        shown = Shown(self.output.location, self.recorded, self._name, batch)
-        files = self._written() if self.form is None else self._moved(receipts)
-        if not files:
-            return Shown(self.output.location, self.recorded, "", batch)
-        self._check(files)
-        if not self.place.renames:
-            self.place.room_for(f"{READY}/{self._name}.json")
-            self.place.write(f"{READY}/{self._name}.json", success(files))
-        elif self.form is not None:
-            self.ready.write(SUCCESS, success(files))
-        return shown
-
-    def done(self, batch: int) -> None:
-        """The batch is shown: delete what is left of it."""
-        self._bare = False
-        for folder in (TASKS, READY):
-            for name in self.place.below(folder).names():
-                if name.startswith(f"{batch}."):
-                    sweep(self.place.below(folder).below(name), self.place)
-
-    def _written(self) -> list[Listed]:
-        """What Spark's writer has made."""
-        sizes = self.ready.sizes().items()
-        data = [(name, size) for name, size in sizes if not name.rpartition("/")[2].startswith(("_", "."))]
-        return [(f"{READY}/{self._name}/{name}", name, -1, size) for name, size in data]
-
-    def _moved(self, receipts: Iterable[Receipt]) -> list[Listed]:
-        """What the receipts name, moved into the ready folder where files are moved."""
-        assert self.form is not None
-        source = READY if self.place.renames else TASKS
-        files = [file for receipt in receipts for file in receipt.files]
-        staged = {name: f"{TASKS}/{self._name}/{name.rpartition('/')[2]}" for name, _, _ in files}
+        files = self._written() if self.form is None else [file for receipt in receipts for file in receipt.files]
+        rowless = self._bare and self.form is not None and not self.form.partition_by
+        if not files and not rowless:
+            return self._shown("", batch)
+        staged = self._moved(files) if files else [self._without_rows()]
+        self._check(staged)
         if self.place.renames:
-            if files or (self._bare and not self.form.partition_by):
-                self.ready.make()
-            for folder in {name.rpartition("/")[0] for name, _, _ in files} - {""}:
-                self.ready.below(folder).make()
-            for name, staged_name in staged.items():
-                self._move(staged_name, f"{READY}/{self._name}/{name}")
-            staged = {name: f"{READY}/{self._name}/{name}" for name in staged}
-        if not files and self._bare and not self.form.partition_by:
-            name, rows, size = empty_file(self.place.below(source).below(self._name), "part-0.parquet", self.form)
-            return [(f"{source}/{self._name}/{name}", name, rows, size)]
+            self._ready.write(SUCCESS, success(staged))
+        else:
+            self.place.room_for(f"{READY}/{self._name}.json")
+            self.place.write(f"{READY}/{self._name}.json", success(staged))
+        return self._shown(self._name, batch)
+
+    def done(self) -> None:
+        """The batch is shown: delete what is left of its tries."""
+        self._bare = False
+        for name in self._tries:
+            for folder in (TASKS, READY):
+                sweep(self.place.below(folder).below(name), self.place)
+        self._tries = []
+
+    def _shown(self, ready: str, batch: int) -> Shown:
+        return Shown(self.output.place.location, self.recorded, ready, batch)
+
+    def _written(self) -> list[ResultFile]:
+        """What Spark's writer has made. Files that it keeps for itself, or has not finished, are in folders with `_`
+        before their names, where no value of a column is."""
+        return [(name, -1, size) for name, size in self.tasks.sizes().items() if not _hidden(name)]
+
+    def _moved(self, files: Sequence[ResultFile]) -> list[Listed]:
+        """The files, moved into the ready folder where files are moved."""
+        flat = self.form is not None  # tasks write all files into one folder
+        staged = {name: f"{TASKS}/{self._name}/{name.rpartition('/')[2] if flat else name}" for name, _, _ in files}
+        if self.place.renames:
+            for folder in {name.rpartition("/")[0] for name in staged}:
+                (self._ready.below(folder) if folder else self._ready).make()
+            for name, old in staged.items():
+                staged[name] = f"{READY}/{self._name}/{name}"
+                self._move(old, staged[name])
         return [(staged[name], name, rows, size) for name, rows, size in files]
+
+    def _without_rows(self) -> Listed:
+        """A file that tells readers the schema."""
+        assert self.form is not None
+        folder = READY if self.place.renames else TASKS
+        self.place.below(folder).below(self._name).make()
+        name, rows, size = empty_file(self.place.below(folder).below(self._name), "part-0.parquet", self.form)
+        return f"{folder}/{self._name}/{name}", name, rows, size
 
     def _move(self, old: str, new: str) -> None:
         try:
@@ -152,6 +161,11 @@ class Staging:
             if sizes.get(name) != size:
                 found = f"has {sizes[name]} bytes in place of {size}" if name in sizes else "is gone"
                 raise ReceiptError(f"results in {self.place.location}/{name}: the file {found}; it will be replayed")
+
+
+def _hidden(name: str) -> bool:
+    """Whether readers that skip hidden files would skip this one: Spark's rule, which reads `_a=b`."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/"))
 
 
 def open_staging(

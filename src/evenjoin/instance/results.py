@@ -27,6 +27,7 @@ Not here: which of several executions counts (commit/staging.py), and where file
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,8 +90,13 @@ def stored_form(schema: pa.Schema, partition_by: Sequence[str] = (), **more: Any
             raise SpecError(f"partition by {name!r}: values of type {schema.field(name).type} cannot be folders")
     if len(set(partition_by)) == len(schema.names):
         raise SpecError("partition by all columns: nothing would be left for the files")
-    stored = [column.with_type(_stored(column.type)).remove_metadata() for column in schema]
-    return Form(pa.schema(stored), partition_by=tuple(partition_by), **more)
+    stored = pa.schema([column.with_type(_stored(column.type)).remove_metadata() for column in schema])
+    for column in stored:
+        try:
+            pq.ParquetWriter(io.BytesIO(), pa.schema([column])).close()
+        except pa.ArrowException as error:
+            raise SpecError(f"result column {column.name!r} cannot be stored as parquet: {error}") from None
+    return Form(stored, partition_by=tuple(partition_by), **more)
 
 
 def _stored(type_: pa.DataType) -> pa.DataType:
@@ -258,6 +264,9 @@ def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _few(values: pa.Array) -> bool:
-    if pa.types.is_boolean(values.type) or pa.types.is_duration(values.type):
-        return False  # a boolean takes one bit as it is
-    return bool(pc.count_distinct(values, mode="all").as_py() <= max(len(values), 1) * FEW)
+    if pa.types.is_boolean(values.type):
+        return False  # it takes one bit as it is
+    try:
+        return bool(pc.count_distinct(values, mode="all").as_py() <= max(len(values), 1) * FEW)
+    except pa.ArrowNotImplementedError:  # durations, and rare types
+        return False

@@ -40,7 +40,14 @@ from evenjoin.commit.owner import Owner
 from evenjoin.commit.position import check_position
 from evenjoin.commit.shown import Shown, clear, show
 from evenjoin.commit.staging import Staging
-from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, SpecError, StateCorruptionError
+from evenjoin.errors import (
+    EvaluationError,
+    EvenJoinError,
+    ReceiptError,
+    SpecError,
+    StateCorruptionError,
+    StorageError,
+)
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.program import Program, store_schemas
@@ -201,8 +208,8 @@ class Driver:
         """Make the files of results ready that the receipts name."""
         try:
             return output.gather(batch, receipts)
-        except ReceiptError:
-            self.log.check_last(self._entry)
+        except (ReceiptError, StorageError):
+            self.log.check_last(self._entry)  # a younger driver that shows and sweeps is the reason to tell
             raise
 
     def _show(self) -> None:
@@ -405,7 +412,7 @@ class Driver:
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
         if self.output is not None:
-            self.output.done(commit.batch)
+            self.output.done()
         if commit.entry >= self.log.keep:  # else there is nothing to look for
             self.log.collect()
 

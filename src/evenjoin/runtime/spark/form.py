@@ -125,7 +125,7 @@ def _strange(type_: DataType, depth: str) -> DataType | None:
         return _strange(type_.keyType, "nested") or _strange(type_.valueType, "nested")
     if isinstance(type_, StructType):
         return next(filter(None, (_strange(field.dataType, "nested") for field in type_.fields)), None)
-    if depth == "top" and type_.typeName().startswith("time("):
+    if depth == "top" and type_.simpleString().startswith("time("):
         return None
     return None if isinstance(type_, PLAIN) else type_
 

@@ -95,7 +95,7 @@ def make_files(
             writer = frame.write.format(format_).mode("overwrite").options(**more)
             if partition_by:
                 writer = writer.partitionBy(*partition_by)
-            writer.save(staging.ready.location)
+            writer.save(staging.tasks.location)
 
         return write
 
