@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from evenjoin.commit.outputs import Output
+from evenjoin.commit.staging import open_staging
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
 from evenjoin.instance.batch import Arrivals, join_batch
 from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_here
+from evenjoin.instance.results import Form, stored_form
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.load.report import LoadReport
@@ -33,6 +35,7 @@ from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder, MemoryFolder, open_folder
+from evenjoin.state.places import place_of
 from evenjoin.state.segment import Segments
 
 LateOutput = Callable[[pa.Table, str, int], None]
@@ -50,20 +53,27 @@ class LocalJoin:
         settings: Settings,
         checkpoint: str | os.PathLike[str] | Folder | None,
         late: LateOutput | str | os.PathLike[str] | None,
+        output: str | os.PathLike[str] | None = None,
+        partition_by: Sequence[str] = (),
     ) -> None:
         folder: Folder = MemoryFolder() if checkpoint is None else open_folder(checkpoint)
         check_apart("late", late, folder)
+        check_apart("output", output, folder)
+        form = None if output is None else stored_form(spec.schema, partition_by)
         self._driver = Driver(spec, settings, folder)
         self._late: LateOutput | Output | None = late if late is None or callable(late) else self._output(late)
         self._spec = spec
         self.schema = spec.schema
         self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
         self._segments = Segments(folder)
+        if output is not None and form is not None:
+            self._stage(os.fspath(output), form)
 
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None
     ) -> pa.Table:
-        """Join one micro-batch: rows by alias (a side may be missing). Returns the new results.
+        """Join one micro-batch: rows by alias (a side may be missing). Returns the new results; none, if the join has
+        an `output`, where they are files when this returns.
 
         For exactly-once output over crashes number the batches and give a `sink`. It is called with (results, batch)
         before the batch is committed. After a crash it may be called again with the same number, so it should replace
@@ -73,6 +83,8 @@ class LocalJoin:
         aliases = [side.alias for side in self._spec.sides]
         if not isinstance(data, Mapping):
             raise SpecError(f"rows by alias are needed, such as {{{aliases[0]!r}: table}}, not {type(data).__name__}")
+        if sink is not None and self._driver.output is not None:
+            raise SpecError("this join writes its results to output=...: a sink would get none; use one of the two")
         unknown = set(data) - set(aliases)
         if unknown:
             raise SpecError(f"unknown alias {sorted(unknown)[0]!r}; the join has {', '.join(aliases)}")
@@ -129,6 +141,16 @@ class LocalJoin:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _stage(self, path: str, form: Form) -> None:
+        """Write results as files to a path, in the given form."""
+        driver = self._driver
+        try:
+            output = Output(path, driver.identity.uuid, driver.folder)
+            driver.deliver_to(open_staging(output, place_of(driver.folder), None, form, "instances write the files"))
+        except BaseException:
+            driver.close()
+            raise
 
     def _output(self, path: str | os.PathLike[str]) -> Output:
         """The folder for late rows. CheckpointMismatchError if it holds those of another checkpoint."""

@@ -55,10 +55,12 @@ LateSink = Callable[[pa.Table, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What the engine emits, and what Spark does with it before it reaches the sink."""
+    """What the engine emits, what Spark does with it before it reaches the sink (None: nothing), and the schema that
+    it has then."""
 
     schema: StructType
     finish: Finish | None
+    finished_schema: StructType
 
     def finished(self, frame: DataFrame) -> DataFrame:
         return frame if self.finish is None else self.finish.apply(frame)

@@ -45,11 +45,13 @@ class JoinQuery:
     def lastProgress(self) -> dict[str, Any] | None:
         """Spark's progress, with a section `evenjoin`: an `events.Progress` as JSON, empty before the first batch.
         In it `evaluated` is what Spark evaluates of the join, if anything: a filter or an output there sends results
-        through the JVM, and `results` counts what the engine has found before the filter."""
+        through the JVM, and `results` counts what the engine has found before the filter. `output` says who writes
+        the files, where the sink is one of files."""
         spark = self._query.lastProgress
         ours = progress(self._driver)
         evaluated = {"evaluated": dict(self._driver.spec.evaluated)} if self._driver.spec.evaluated else {}
-        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **evaluated} if ours else {}}
+        more = {**evaluated, "output": self._driver.output.how} if self._driver.output else evaluated
+        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **more} if ours else {}}
 
     @property
     def isActive(self) -> bool:

@@ -26,7 +26,7 @@ from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise
-from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
+from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.state.files import Folder, LocalFolder, open_folder
@@ -46,6 +46,7 @@ class JoinStreamWriter:
     ) -> None:
         self._ready, self._spec, self._frames = ready, ready.spec, list(ready.sides.values())
         self._settings, self._late = settings, late
+        self._results = Results(ready.emitted, ready.finish, ready.schema)
         self._format = "parquet"
         self._options: dict[str, str] = {}
         self._name: str | None = None
@@ -107,8 +108,7 @@ class JoinStreamWriter:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             replaceable = self._function is None and self._format in REPLACED
-            results = Results(self._ready.emitted, self._ready.finish)
-            batches = _Batches(driver, slots, results, sink(driver), self._late_sink(driver), replaceable)
+            batches = _Batches(driver, slots, self._results, sink(driver), self._late_sink(driver), replaceable)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{_located(driver.folder, checkpoint)}/spark")
             if self._name is not None:
@@ -137,7 +137,9 @@ class JoinStreamWriter:
         function = self._function
         if function is not None:
             return lambda driver: function
-        return make_sink(spark, self._format, self._options, self._name, self._partition_by)
+        if self._format in FILES:
+            return make_files(spark, self._format, self._options, self._partition_by, self._results)
+        return make_sink(spark, self._format, self._options, self._name)
 
     def _late_sink(self, driver: Driver) -> LateSink:
         """Hands late rows to the user's function, or writes them under the user's path."""
