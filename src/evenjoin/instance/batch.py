@@ -21,6 +21,7 @@ runs state (runtime/advance.py).
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -154,6 +155,12 @@ def join_batch(
     name = receipt_name(work.start, work.trial, hop, instance, (arrivals.got, arrivals.said, sent), attempt)
     folder.write(f"receipts/{work.batch}/{name}", receipt.to_bytes())
     step("receipt" if hop == 0 else f"receipt at hop {hop}", instance)
+
+
+def new_attempt() -> str:
+    """A new name for one execution of an instance, unlike that of any other in whatever process. It is part of the
+    names of the files that the execution writes."""
+    return uuid.uuid4().hex[:12]
 
 
 def _followed(

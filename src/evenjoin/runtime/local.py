@@ -10,7 +10,6 @@ Not here: reading streams. The caller brings the rows of each batch.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow.parquet as parquet
 from evenjoin.commit.outputs import Output
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
-from evenjoin.instance.batch import Arrivals, join_batch
+from evenjoin.instance.batch import Arrivals, join_batch, new_attempt
 from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, migrate_here
@@ -207,11 +206,6 @@ class _Batch:
 
     def offsets(self, batch: int) -> str:
         return ""
-
-
-def new_attempt() -> str:
-    """A new name for one execution of an instance. It is part of the names of the files written."""
-    return uuid.uuid4().hex[:12]
 
 
 def _rows(data: Any, schema: pa.Schema, columns: Sequence[str], alias: str) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from evenjoin.errors import EvaluationError
-from evenjoin.instance.batch import Arrivals, join_batch
+from evenjoin.instance.batch import Arrivals, join_batch, new_attempt
 from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
 from evenjoin.instance.migrate import Migrated, Moving, migrate_instance
@@ -34,13 +34,14 @@ from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
-from evenjoin.runtime.local import new_attempt
-from evenjoin.runtime.spark.conditions.outputs import Finish
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.wire import NOTE, PACKED, RESULTS, SIDE, Packed, Slots, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
+
+if TYPE_CHECKING:
+    from evenjoin.runtime.spark.conditions.outputs import Finish
 
 FLUSH_ROWS = 1 << 20
 """A dispatch task sends the rows of a side that it holds whenever they are this many."""
