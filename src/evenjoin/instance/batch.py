@@ -292,17 +292,17 @@ def sealed(
 
 
 class _Busy:
-    """The processor time of this process while the instance works. The consumer's time between two results is left out,
-    and so is the time in which other processes have the processor."""
+    """The processor time of this thread while the instance works. The consumer's time between two results is left out,
+    and so is the time in which other threads and processes have the processor."""
 
     def __init__(self) -> None:
-        self._total, self._since = 0.0, time.process_time()
+        self._total, self._since = 0.0, time.thread_time()
 
     def stop(self) -> None:
-        self._total += time.process_time() - self._since
+        self._total += time.thread_time() - self._since
 
     def start(self) -> None:
-        self._since = time.process_time()
+        self._since = time.thread_time()
 
     def ms(self) -> float:
-        return (self._total + time.process_time() - self._since) * 1000
+        return (self._total + time.thread_time() - self._since) * 1000

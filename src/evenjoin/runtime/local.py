@@ -19,20 +19,16 @@ import pyarrow.parquet as parquet
 from evenjoin.commit.outputs import Output
 from evenjoin.errors import SpecError
 from evenjoin.events import Migration, Progress
-from evenjoin.instance.batch import Arrivals, join_batch, new_attempt
-from evenjoin.instance.deliver import Sent
 from evenjoin.instance.late import late_rows
-from evenjoin.instance.migrate import Migrated, migrate_here
+from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
-from evenjoin.load.intake import Note
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.dispatch import Dispatcher
 from evenjoin.runtime.driver import Driver
+from evenjoin.runtime.process import Feed, Process
 from evenjoin.runtime.settings import Settings, check_apart
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder, MemoryFolder, open_folder
-from evenjoin.state.segment import Segments
 
 LateOutput = Callable[[pa.Table, str, int], None]
 """Called with (late rows, alias, batch number)."""
@@ -57,7 +53,7 @@ class LocalJoin:
         self._spec = spec
         self.schema = spec.schema
         self._read = [spec.read_columns(side) for side in range(len(spec.sides))]
-        self._segments = Segments(folder)
+        self._process = Process(folder)
 
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], *, batch: int | None = None, sink: Sink | None = None
@@ -79,7 +75,7 @@ class LocalJoin:
             _rows(data.get(side.alias), side.schema, columns, side.alias)
             for side, columns in zip(self._spec.sides, self._read, strict=True)
         ]
-        run = _Batch(self._driver.folder, self._segments, sides, self, sink)
+        run = _Batch(self._process, sides, self, sink)
         self._driver.run(self.batch if batch is None else batch, run)
         return run.results or self.schema.empty_table()
 
@@ -143,65 +139,27 @@ class LocalJoin:
 class _Batch:
     """The runtime of one local batch (see `Runtime` in driver.py)."""
 
-    def __init__(
-        self, folder: Folder, segments: Segments, sides: Sequence[pa.RecordBatch], join: LocalJoin, sink: Sink | None
-    ) -> None:
-        self._folder, self._segments, self._sides = folder, segments, sides
-        self._join, self._sink = join, sink
+    def __init__(self, process: Process, sides: Sequence[pa.RecordBatch], join: LocalJoin, sink: Sink | None) -> None:
+        self._process, self._sides, self._join, self._sink = process, sides, join, sink
         self.replaceable = True
         self.results: pa.Table | None = None
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        dispatcher = Dispatcher(work, watermark)
-        instances = [Arrivals() for _ in range(work.table.instances)]
-        messages: list[Sent] = []
-        for side, rows in enumerate(self._sides):
-            sent = dispatcher.dispatch(side, rows)
-            messages += [Sent(instance, side, piece, lines) for instance, piece, lines in sent.pieces]
-            if sent.late is not None:
-                instance, piece, lines = sent.late
-                instances[instance].take("late", side, [piece], lines)
-        instances[0].take_note(dispatcher.note)
         results: list[pa.RecordBatch] = []
-        for hop in range(len(work.program.hops)):
-            messages, instances = self._hop(work, hop, messages, instances, results)
+        feeds = [Feed(side, rows.num_rows, [rows]) for side, rows in enumerate(self._sides)]
+        self._process.join(work, watermark, feeds, results.append)
         self.results = pa.Table.from_batches(results, self._join.schema)
         if self._sink is not None:
             self._sink(self.results, work.batch)
-
-    def _hop(
-        self, work: Work, hop: int, messages: Sequence[Sent], instances: Sequence[Arrivals],
-        results: list[pa.RecordBatch],
-    ) -> tuple[list[Sent], list[Arrivals]]:  # fmt: skip
-        """Deliver the messages and run every instance at one hop. Adds its results to `results`, and returns what is
-        sent to the next hop."""
-        following: list[Sent] = []
-        after = [Arrivals() for _ in instances]
-        entering = work.program.hops[hop].entering
-        for message in messages:
-            if message.store in entering:
-                instances[message.instance].take("tuples", message.store, [message.batch], message.lines)
-            else:
-                instances[message.instance].pass_on(message.lines)
-                following.append(message)
-        for number, arrivals in enumerate(instances):
-            for item in join_batch(work, number, arrivals, self._folder, self._segments, new_attempt(), hop):
-                if isinstance(item, Sent):
-                    following.append(item)
-                elif isinstance(item, Note):
-                    after[number].take_note(item)
-                else:
-                    results.append(item)
-        return following, after
 
     def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         raise AssertionError("every local instance runs in execute")
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
-        return migrate_here(work, new, self._folder, self._segments, new_attempt)
+        return self._process.migrate(work, new)
 
     def late(self, files: Sequence[str], batch: int) -> None:
-        for side, rows in late_rows(self._folder, files):
+        for side, rows in late_rows(self._process.folder, files):
             self._join.deliver_late(rows, side, batch)
 
     def offsets(self, batch: int) -> str:

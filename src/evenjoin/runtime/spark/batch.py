@@ -1,4 +1,4 @@
-"""One micro-batch on Spark: dispatch -> shuffle -> join, as one job of two stages.
+"""One micro-batch on Spark: dispatch -> shuffle -> join, as one job of two stages; or in the driver (where.py).
 
     union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,15 +35,20 @@ from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.driver import Elsewhere
+from evenjoin.runtime.spark.in_driver import Held, InDriver
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
-from evenjoin.runtime.spark.wire import NOTE, PACKED, RESULTS, SIDE, Packed, Slots, pack, packed_rows, unpack
+from evenjoin.runtime.spark.where import Choice, Place, Where
+from evenjoin.runtime.spark.wire import NOTE, PACKED, RESULTS, Packed, Slots, by_side, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
+from evenjoin.state.manifest import Manifest
 from evenjoin.state.segment import Segments
 
 if TYPE_CHECKING:
     from evenjoin.runtime.spark.conditions.outputs import Finish
 
+log = logging.getLogger("evenjoin")
 FLUSH_ROWS = 1 << 20
 """A dispatch task sends the rows of a side that it holds whenever they are this many."""
 
@@ -50,6 +56,7 @@ INDETERMINATE = "indeterminate"
 """The word in Spark's error when a task that ran again gave other rows than before, and Spark gave the job up."""
 
 Sink = Callable[[DataFrame, int], None]
+"""Called with (results, batch). One with a true attribute `drops` does nothing with them."""
 LateSink = Callable[[pa.Table, int, int], None]
 """Called with (late rows, side, batch)."""
 
@@ -65,28 +72,36 @@ class Results:
         return frame if self.finish is None else self.finish.apply(frame)
 
 
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What all batches of a query have in common: where rows come from, where results and late rows go, and where
+    batches run. `replaceable`: the sink replaces what it has of a batch when it is called with it again."""
+
+    slots: Slots
+    results: Results
+    offsets: Offsets
+    sink: Sink
+    late: LateSink
+    replaceable: bool
+    where: Where
+    inside: InDriver
+
+
 class SparkBatch:
     """The runtime of one batch (see `Runtime` in runtime/driver.py)."""
 
-    def __init__(
-        self,
-        frame: DataFrame,
-        slots: Slots,
-        results: Results,
-        offsets: Offsets,
-        sink: Sink,
-        late: LateSink,
-        replaceable: bool,
-    ) -> None:
-        self._frame, self._slots, self._results = frame, slots, results
-        self._offsets, self._sink, self._late = offsets, sink, late
-        self._folder = offsets.folder
-        self.replaceable = replaceable
-        prepare_batch(frame.sparkSession)
+    def __init__(self, frame: DataFrame, ways: Ways, manifest: Manifest) -> None:
+        self._frame, self._ways, self._manifest = frame, ways, manifest
+        self._folder = ways.offsets.folder
+        self.replaceable = ways.replaceable
+        self.choice: Choice | None = None
 
     def execute(self, work: Work, watermark: int | None) -> None:
+        if self._place(work.batch) == "driver":
+            self._execute_here(work, watermark)
+            return
         try:
-            self._sink(self._results.finished(self._joined(work, watermark, None)), work.batch)
+            self._ways.sink(self._ways.results.finished(self._joined(work, watermark, None)), work.batch)
         except Exception as error:
             if INDETERMINATE not in str(error).lower():
                 raise
@@ -100,6 +115,8 @@ class SparkBatch:
         self._joined(work, watermark, frozenset(missing)).write.format("noop").mode("overwrite").save()
 
     def migrate(self, work: Work, new: RoutingTable) -> list[Migrated]:
+        if self._place(work.batch) == "driver":
+            return self._ways.inside.process.migrate(work, new)
         moving = Moving.to(new, work)
         donors = moving.donors
         if not donors:
@@ -109,20 +126,51 @@ class SparkBatch:
         )
         return moving.completed(Migrated.from_json(json.loads(row.r)) for row in rows.collect())
 
+    def _place(self, batch: int) -> Place:
+        """Where this batch runs. It is chosen when somebody first asks."""
+        if self.choice is None:
+            try:
+                self.choice = self._ways.where.choose(self._manifest, partial(self._ways.inside.known, batch))
+            except Elsewhere as why:
+                self.choice = Choice("executors", str(why))
+        return self.choice.place
+
+    def _execute_here(self, work: Work, watermark: int | None) -> None:
+        """Join the batch in this process, and hand its results to the sink. Elsewhere if it is too large for that."""
+        held, ways = Held(), self._ways
+        drops = getattr(ways.sink, "drops", False)
+        try:
+            ways.inside.join(self._frame, work, watermark, ways.where.most, _drop if drops else held)
+        except Elsewhere as why:
+            self.choice = Choice("executors", str(why))
+            log.info("batch %d runs on the executors, not in the driver: %s", work.batch, why)
+            raise
+        if drops:
+            return
+        empty = pa.RecordBatch.from_pylist([], work.spec.schema)  # Spark takes no table without a batch
+        table = pa.Table.from_batches(held.batches or [empty], work.spec.schema)
+        frame = self._frame.sparkSession.createDataFrame(table, ways.results.schema)
+        ways.sink(ways.results.finished(frame), work.batch)
+
     def late(self, files: Sequence[str], batch: int) -> None:
         for side, rows in late_rows(self._folder, files):
-            self._late(rows, side, batch)
+            self._ways.late(rows, side, batch)
 
     def offsets(self, batch: int) -> str:
-        return self._offsets.digest(batch)
+        return self._ways.offsets.digest(batch)
 
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
-        packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._slots), PACKED)
+        prepare_batch(self._frame.sparkSession)
+        packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._ways.slots), PACKED)
         placed = packed.repartitionById(work.table.instances, "task")
         for hop in range(len(work.program.hops) - 1):
             packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
             placed = packed.repartitionById(work.table.instances, "task")
-        return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._results.schema)
+        return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._ways.results.schema)
+
+
+def _drop(rows: pa.RecordBatch) -> None:
+    """Does nothing with results."""
 
 
 def dispatch_partition(
@@ -132,7 +180,7 @@ def dispatch_partition(
     dispatcher, tasks = Dispatcher(work, watermark), work.task_of
     held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
     for batch in batches:
-        for side, rows in _by_side(batch, len(held)):
+        for side, rows in by_side(batch, len(held)):
             for part in slots.unpack(side, rows, work.spec.sides[side].schema):
                 held[side].append(part)
                 if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
@@ -162,20 +210,6 @@ def _flush(
             rows.append((tasks[instance], 2 * side + 1, lines, pack([piece])))
         if rows:
             yield packed_rows(rows)
-
-
-def _by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A batch of the union, split by side. As a rule a partition holds one side only, and nothing is copied."""
-    numbers = batch.column(SIDE).to_numpy()
-    if len(numbers) == 0:
-        return
-    if (numbers == numbers[0]).all():
-        yield int(numbers[0]), batch
-        return
-    for side in range(sides):
-        rows = batch.filter(pa.array(numbers == side))
-        if rows.num_rows:
-            yield side, rows
 
 
 def join_partition(

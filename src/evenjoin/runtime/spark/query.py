@@ -45,11 +45,14 @@ class JoinQuery:
     def lastProgress(self) -> dict[str, Any] | None:
         """Spark's progress, with a section `evenjoin`: an `events.Progress` as JSON, empty before the first batch.
         In it `evaluated` is what Spark evaluates of the join, if anything: a filter or an output there sends results
-        through the JVM, and `results` counts what the engine has found before the filter."""
+        through the JVM, and `results` counts what the engine has found before the filter. `execution` says where the
+        last batch ran and why, and how many have run in either place since the start."""
         spark = self._query.lastProgress
         ours = progress(self._driver)
         evaluated = {"evaluated": dict(self._driver.spec.evaluated)} if self._driver.spec.evaluated else {}
-        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **evaluated} if ours else {}}
+        where = self._batches.where
+        ran = {"execution": {**where.last._asdict(), "batches": dict(where.batches)}} if where.last else {}
+        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **evaluated, **ran} if ours else {}}
 
     @property
     def isActive(self) -> bool:

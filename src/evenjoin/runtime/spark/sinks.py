@@ -47,7 +47,7 @@ def make_sink(
     if format_ in FILES:
         return _files(format_, _needed(options, "path", format_), options, partition_by)
     if format_ == "noop":
-        return lambda driver: lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
+        return lambda driver: Noop()
     if format_ == "console":
         rows, cut = int(options.get("numRows", "20")), options.get("truncate", "true").lower() == "true"
         return lambda driver: lambda frame, batch: _show(frame, batch, rows, cut)
@@ -102,6 +102,15 @@ def _delta(path: str) -> OfCheckpoint:
         return write
 
     return of_checkpoint
+
+
+class Noop:
+    """Has results made, and drops them."""
+
+    drops = True
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
 
 
 class Memory:
