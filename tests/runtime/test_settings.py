@@ -45,7 +45,7 @@ def test_both_runtimes_have_the_same_settings():
     """Same names, types and defaults, but for what differs between the runtimes."""
     local, spark = ({n: (p.annotation, p.default) for n, p in inspect.signature(f).parameters.items()}
                     for f in FRONT_DOORS)  # fmt: skip
-    assert set(local) - set(spark) == {"schemas", "checkpoint"}
+    assert set(local) - set(spark) == {"schemas", "checkpoint", "output", "partition_by"}
     assert set(spark) - set(local) == {"sides"}
     differ = {"instances", "late", "on", "select"}  # on Spark Column objects are taken as well
     assert {name for name in set(local) & set(spark) if local[name] != spark[name]} == differ

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -133,6 +133,14 @@ class Moving:
         """The runs of packs that the new table's program has not."""
         stores = set(range(len(self.work.program.stores))) - self.kept
         return {(instance, store): runs for store in stores if (runs := self.work.runs.get((instance, store)))}
+
+
+def migrate_here(
+    work: Work, new: RoutingTable, folder: Folder, segments: Segments, attempt: Callable[[], str]
+) -> list[Migrated]:  # fmt: skip
+    """A whole migration in this process, one donor after the other. Each is an `attempt` of its own."""
+    moving = Moving.to(new, work)
+    return moving.completed(migrate_instance(moving, donor, folder, segments, attempt()) for donor in moving.donors)
 
 
 Parcels = dict[int, list[pa.RecordBatch]]

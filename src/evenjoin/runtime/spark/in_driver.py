@@ -5,7 +5,7 @@
 
 Guarantee: the rows are those that the executors would have read. Of a batch with more rows than `most`, or with more
 results than fit (RESULT_BYTES) where the sink wants them as one table, nothing reaches the sink: Elsewhere.
-Not here: which batches come here (where.py), and how they are joined (runtime/process.py).
+Not here: which batches come here (where.py), and how they are joined (runtime/local.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from evenjoin.instance.work import Work
 from evenjoin.runtime.driver import Elsewhere
-from evenjoin.runtime.process import Feed, Process, Take
+from evenjoin.runtime.local import Feed, Process, Take
 from evenjoin.runtime.spark.files import measured, read_rows
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch

@@ -1,7 +1,7 @@
 """Where a batch runs: in Python workers on the executors, or in the driver's own process.
 
     execution="executors"   every batch is a Spark job of two stages
-    execution="driver"      every batch in the driver (runtime/process.py), whatever its size
+    execution="driver"      every batch in the driver (runtime/local.py), whatever its size
     execution="auto"        the driver takes what is small for it; the executors get the rest
 
 A small batch costs more to hand out than to join: a job with two stages of Python workers takes some 150 ms before it

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from evenjoin.commit.outputs import Output
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
 from evenjoin.runtime.driver import Driver
-from evenjoin.runtime.process import Process
+from evenjoin.runtime.local import Process
 from evenjoin.runtime.settings import Settings, check_apart, machine_memory
 from evenjoin.runtime.spark.batch import LateSink, Results, Sink, SparkBatch, Ways
 from evenjoin.runtime.spark.in_driver import InDriver, hindrance
@@ -28,7 +28,7 @@ from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise, on_one_machine
-from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
+from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
 from evenjoin.runtime.spark.where import ON_CLUSTER, Where, on_local_master
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec, parse_duration
@@ -50,6 +50,7 @@ class JoinStreamWriter:
     ) -> None:
         self._ready, self._spec, self._frames = ready, ready.spec, list(ready.sides.values())
         self._settings, self._late = settings, late
+        self._results = Results(ready.emitted, ready.finish, ready.schema)
         self._format = "parquet"
         self._options: dict[str, str] = {}
         self._name: str | None = None
@@ -111,10 +112,10 @@ class JoinStreamWriter:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             replaceable = self._function is None and self._format in REPLACED
-            results = Results(self._ready.emitted, self._ready.finish)
             offsets, where = Offsets(driver.folder), self._where(spark, driver, slots)
             inside = InDriver(Process(driver.folder, _threads(spark)), self._spec, slots, offsets)
-            ways = Ways(slots, results, offsets, sink(driver), self._late_sink(driver), replaceable, where, inside)
+            late = self._late_sink(driver)
+            ways = Ways(slots, self._results, offsets, sink(driver), late, replaceable, where, inside)
             batches = _Batches(driver, ways)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{_located(driver.folder, checkpoint)}/spark")
@@ -152,7 +153,9 @@ class JoinStreamWriter:
         function = self._function
         if function is not None:
             return lambda driver: function
-        return make_sink(spark, self._format, self._options, self._name, self._partition_by)
+        if self._format in FILES:
+            return make_files(spark, self._format, self._options, self._partition_by, self._results)
+        return make_sink(spark, self._format, self._options, self._name)
 
     def _late_sink(self, driver: Driver) -> LateSink:
         """Hands late rows to the user's function, or writes them under the user's path."""
