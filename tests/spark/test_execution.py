@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from contextlib import nullcontext
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import evenjoin
@@ -69,6 +71,16 @@ def run(sides, checkpoint, execution="auto", sink=None, **options):
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     return multiset(pa.concat_tables(sink.batches.values())), query
+
+
+def written(sides, folder, execution, **options):
+    """The results that are in the sink's parquet files after a start."""
+    arguments = {"on": ON, "select": SELECT, "event_time": "ts", "watermark": "1 minute", "instances": 3, **options}
+    joined = evenjoin.join(sides, execution=execution, **arguments)
+    writer = joined.writeStream.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "ck"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    tables = [pq.ParquetFile(path).read() for path in sorted(folder.glob("out/*/*.parquet"))]
+    return multiset(pa.concat_tables(tables))
 
 
 def told(query):
@@ -144,6 +156,34 @@ def test_a_checkpoint_goes_on_in_the_other_place(spark, tmp_path):
             found, query = run(triple_streams(spark, tmp_path), tmp_path / "ck", place, sink, **arguments)
     assert found == wanted
     assert told(query)["batches"] == {"driver": 0, "executors": 1}
+
+
+INSTANCE_STEPS = ["joined", "sealed", "receipt"]
+STEPS = ["begin", *INSTANCE_STEPS, "executed", "receipts", "commit", "committed", "shown", "collected"]
+
+
+@pytest.mark.parametrize(
+    "sides", [pytest.param(frames, id="rows", marks=pytest.mark.slow), pytest.param(folders, id="files")]
+)
+def test_a_crash_at_each_step_goes_on_in_the_other_place(sides, spark, tmp_path):
+    """Each start dies at another step of its second batch, instances' steps among them, and the next one runs in the
+    other place: the parquet files hold each result once."""
+    for alias in "lr":
+        write_batches(tmp_path / alias, [rows(9 * n, 9) for n in range(len(STEPS) + 4)])
+    wanted = written(frames(spark, tmp_path), tmp_path / "undisturbed", "executors")
+    for number, fatal in enumerate([*STEPS, None]):
+        seen = []
+
+        def dies(step, _, fatal=fatal, seen=seen):
+            seen.append(step)
+            if step == fatal and (step == "begin" or seen.count("begin") > 1):
+                raise InterruptedError(f"died at {step}")
+
+        place = "driver" if fatal in INSTANCE_STEPS else ("driver", "executors")[number % 2]
+        hooks = Hooks(step=dies, worker_step=dies if place == "driver" else None)
+        with nullcontext() if fatal is None else pytest.raises(Exception, match=f"died at {fatal}"):
+            found = written(sides(spark, tmp_path), tmp_path / "disturbed", place, hooks=hooks)
+    assert found == wanted
 
 
 def test_files_are_those_of_the_batch(spark, tmp_path):
