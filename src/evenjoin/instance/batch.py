@@ -22,6 +22,7 @@ runs state (runtime/advance.py).
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -166,6 +167,12 @@ def join_batch(
     step("receipt" if hop == 0 else f"receipt at hop {hop}", instance)
 
 
+def new_attempt() -> str:
+    """A new name for one execution of an instance, unlike that of any other in whatever process. It is part of the
+    names of the files that the execution writes."""
+    return uuid.uuid4().hex[:12]
+
+
 def _opened(work: Work, instance: int, attempt: str) -> ResultsWriter | None:
     """The writer of this execution's results; None if whoever runs it takes them."""
     if work.results is None:
@@ -307,17 +314,17 @@ def sealed(
 
 
 class _Busy:
-    """The processor time of this process while the instance works. The consumer's time between two results is left out,
-    and so is the time in which other processes have the processor."""
+    """The processor time of this thread while the instance works. The consumer's time between two results is left out,
+    and so is the time in which other threads and processes have the processor."""
 
     def __init__(self) -> None:
-        self._total, self._since = 0.0, time.process_time()
+        self._total, self._since = 0.0, time.thread_time()
 
     def stop(self) -> None:
-        self._total += time.process_time() - self._since
+        self._total += time.thread_time() - self._since
 
     def start(self) -> None:
-        self._since = time.process_time()
+        self._since = time.thread_time()
 
     def ms(self) -> float:
-        return (self._total + time.process_time() - self._since) * 1000
+        return (self._total + time.thread_time() - self._since) * 1000

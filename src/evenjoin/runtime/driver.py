@@ -72,6 +72,11 @@ TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
 
 
+class Elsewhere(Exception):
+    """A batch cannot run where its runtime has tried it, and why. Nothing of it has reached the sink, and the runtime
+    will run it elsewhere."""
+
+
 class Runtime(Protocol):
     """What the loop needs from where it runs. `replaceable`: the sink replaces what it has of a batch when it is called
     with it again."""
@@ -79,7 +84,8 @@ class Runtime(Protocol):
     replaceable: bool
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt."""
+        """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt. If it raises
+        Elsewhere it is called again, with another try."""
 
     def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         """Run the instances that left no receipt because nobody took their results. Their state is needed all the
@@ -311,7 +317,8 @@ class Driver:
     def _evaluated(self, work: Work, watermark: int | None, runtime: Runtime) -> tuple[Work, list[Receipt]]:
         """Dispatch, join and sink. Returns the try that counts, and the receipts of all its instances. Every try of
         this start has a number of its own, also when a batch that failed is run again."""
-        for attempt in range(1, TRIALS + 1):
+        attempt = 1
+        while True:
             self._trials += 1
             work = replace(work, trial=self._trials)
             if self.output is not None:
@@ -321,10 +328,12 @@ class Driver:
                 if self.settings.step is not None:
                     self.settings.step("executed", work.batch)
                 return work, self._receipts(work, watermark, runtime)
+            except Elsewhere:
+                continue
             except EvaluationError:
                 if attempt == TRIALS or not runtime.replaceable:
                     raise
-        raise AssertionError("the last try returns or raises")
+                attempt += 1
 
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the

@@ -50,7 +50,7 @@ OfCheckpoint = Callable[[Driver], Sink]
 def make_sink(spark: SparkSession, format_: str, options: Mapping[str, str], name: str | None) -> OfCheckpoint:
     """The sink of a format other than files, with DataStreamWriter's options. SpecError if they do not make one."""
     if format_ == "noop":
-        return lambda driver: lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
+        return lambda driver: Noop()
     if format_ == "console":
         rows, cut = int(options.get("numRows", "20")), options.get("truncate", "true").lower() == "true"
         return lambda driver: lambda frame, batch: _show(frame, batch, rows, cut)
@@ -133,6 +133,15 @@ def _delta(path: str) -> OfCheckpoint:
         return write
 
     return of_checkpoint
+
+
+class Noop:
+    """Has results made, and drops them."""
+
+    drops = True
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
 
 
 class Memory:
