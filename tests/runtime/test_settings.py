@@ -142,7 +142,7 @@ def test_an_elastic_join_starts_small():
 def test_auto_without_limits_has_those_of_the_machine(monkeypatch):
     """A quarter of its memory, shared by its cores; what the user says of the room counts instead."""
     spec = build_spec(SIDES, ON, **TIMES)
-    monkeypatch.setattr("evenjoin.runtime.settings._memory", lambda: 8_000)
+    monkeypatch.setattr("evenjoin.runtime.settings.machine_memory", lambda: 8_000)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     found = read_settings(spec, Asked("hash", "auto"))
     assert (found.instances, found.elastic, found.strategy.scaling.task_memory) == (2, True, 500)
