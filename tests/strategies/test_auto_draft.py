@@ -195,6 +195,26 @@ def test_eight_uneven_instances_on_two_cores_are_left_alone():
     assert made(draft_of(table, keys, cores=8)) is not table
 
 
+def test_a_key_is_divided_no_further_than_there_are_cores():
+    """A key that is most of both sides, on eight instances of two cores. Two cells keep both cores busy; eight would
+    make the longest task shorter still, and the batch longer: each of the copies is stored and probes."""
+    table = table_of(8)
+    hot = at(table, 2, start=1000)[0]
+    keys = {**even(table, 2000), hot: (400_000, 400_000, 0, 0, 2_000_000, 2_000_000)}
+    on_two, on_eight = (keys_of(made(draft_of(table, keys, cores)))[hot] for cores in (2, 8))
+    assert len(on_two.cells) == 2
+    assert len(on_eight.cells) == 8
+
+
+def test_three_keys_on_two_cores():
+    """No task is longer than what a core has to do, and still one of the keys has to be divided."""
+    table = table_of(8)
+    keys = {at(table, i, start=1000)[0]: (600_000, 0, 0, 0, 0, 0) for i in range(3)}
+    draft = draft_of(table, keys, cores=2)
+    assert len(keys_of(made(draft))) == 1
+    assert uneven(draft) <= 1.03
+
+
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_one_instance_has_nothing_to_plan(cores):
     table = table_of(1)
