@@ -19,9 +19,9 @@ import shlex
 from collections.abc import Sequence
 
 import click
+from pages import ROOT
 
 from evenjoin.cli.app import evenjoin
-from pages import ROOT
 
 VARIABLE = re.compile(r"\w+=.*")
 OURS = ("evenjoin", "make", "python", "pip")
@@ -29,7 +29,7 @@ IN_TESTS = ("chaos", "differential")
 
 
 def lines_of(block: str) -> list[list[str]]:
-    """The commands of a bash block as lists of words. Comments, and lines that end in a backslash, are as in a shell."""
+    """The commands of a bash block as lists of words. Comments and lines that go on are as in a shell."""
     joined = re.sub(r"\\\n\s*", " ", block)
     found = [shlex.split(line, comments=True) for line in joined.splitlines()]
     return [words for words in found if words]

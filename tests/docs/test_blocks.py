@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
 from commands import OURS, check_command, lines_of
-from evenjoin.cli.app import evenjoin as evenjoin_command
 from inputs import streams, write_inputs
 from pages import PAGES, Block, read_page
+
+from evenjoin.cli.app import evenjoin as evenjoin_command
 
 LANGUAGES = {"python", "bash", "text"}
 READ = [read_page(path) for path in PAGES]
