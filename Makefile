@@ -61,7 +61,7 @@ format: setup  ## let ruff rewrite what it can
 
 docs: $(DOCS_STAMP)  ## the documentation, built strictly into build/site: open build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "evenjoin: the documentation is in build/site/index.html"
+	@echo "evenjoin: the documentation is in build/site/index.html (with search: python3 -m http.server -d build/site)"
 
 $(DOCS_STAMP): $(STAMP) requirements-docs.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt

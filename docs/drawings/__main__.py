@@ -11,6 +11,8 @@ same files.
 from __future__ import annotations
 
 import argparse
+import io
+import re
 from pathlib import Path
 
 import matplotlib
@@ -39,8 +41,17 @@ STYLE = {
 
 def save(figure: Figure, path: Path) -> None:
     """Write the picture. Dates and generated names are left out, so that the same picture is the same file."""
-    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Format", "Type")), bbox_inches="tight")
     pyplot.close(figure)
+    path.write_text(compact(drawn.getvalue()), encoding="utf-8")
+
+
+def compact(svg: str) -> str:
+    """The same drawing in a few lines: no indentation, one line a group, and hundredths of a point."""
+    svg = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2) + 0:g}", svg)
+    svg = re.sub(r"(?<=base64,)[^\"]+", lambda picture: "".join(picture[0].split()), svg)
+    return re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("</g><g", "</g>\n<g") + "\n"
 
 
 def main(into: Path) -> None:
