@@ -65,17 +65,21 @@ def local(
     durability: Durability = "fsync",
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
+    output: str | os.PathLike[str] | None = None,
+    partition_by: Sequence[str] = (),
 ) -> LocalJoin:
     """Join two or more streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.
 
-    For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
+    `output` is a folder for the results, as parquet files: batch n is `batch_id=n` there, in folders by the values of
+    `partition_by`. Readers see it as soon as it is committed, whole and exactly once, also if the process dies.
+    For other exactly-once outputs number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
     `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
     dies before it has written that loses it.
     """
-    policy, output = late_policy(late)
+    policy, late_output = late_policy(late)
     check_named(schemas)
     for alias, schema in schemas.items():
         if not isinstance(schema, pa.Schema):
@@ -90,4 +94,4 @@ def local(
         merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability,
         hooks=hooks,
     )  # fmt: skip
-    return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)
+    return LocalJoin(spec, read_settings(spec, asked), checkpoint, late_output, output, partition_by)

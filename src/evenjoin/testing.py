@@ -36,7 +36,8 @@ from evenjoin.placement.table import Buckets, Keys, Meeting, Region, RoutingTabl
 from evenjoin.placement.topology import Biclique, Cube, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Hooks as Hooks
-from evenjoin.spec import JoinSpec, Scope, parse
+from evenjoin.spec import JoinSpec, Scope
+from evenjoin.spec.parse import parse
 from evenjoin.strategies.adsp.areas import dichotomy
 from evenjoin.strategies.adsp.mapping import aligned
 from evenjoin.strategies.base import Static

@@ -12,7 +12,8 @@ FOLDER/ck. Each kill happens once: a marker file remembers it, so a restart of t
 * executor:STEP:BATCH  the same to the executor of that worker, with the shuffle files that it holds (MASTER: a cluster)
 
 The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
-it can. STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step is
+it can. EXECUTION says where batches run (executors); in the driver it is the driver that reaches the steps of a worker.
+STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step is
 reached.
 """
 
@@ -167,6 +168,7 @@ def main() -> None:
         select=SELECT[names],
         instances=instances,
         strategy=chosen(os.environ.get("STRATEGY", "hash")),
+        execution=os.environ.get("EXECUTION", "executors"),
         guards=evenjoin.Guards(cooldown=0, min_gain=0, min_work=0),
         hooks=Hooks(step=step, worker_step=worker_step),
     )

@@ -17,7 +17,8 @@ import evenjoin
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import ordered_int64
-from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, parse, read_condition, tumbling
+from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, read_condition, tumbling
+from evenjoin.spec.parse import parse
 from thorough import examples
 
 INTS = pa.schema([(name, pa.int64()) for name in ("a", "b", "t")])

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import evenjoin
 from evenjoin.errors import ConditionError
-from evenjoin.spec import Scope, build_spec, parse
+from evenjoin.spec import Scope, build_spec
 from evenjoin.spec.expr import Call
+from evenjoin.spec.parse import parse
 from thorough import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])

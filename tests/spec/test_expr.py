@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from evenjoin.errors import ConditionError
-from evenjoin.spec import Scope, parse
+from evenjoin.spec import Scope
+from evenjoin.spec.parse import parse
 
 COLUMNS = {
     "i": pa.array([1, -7, None, 0], pa.int32()),

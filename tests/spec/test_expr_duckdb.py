@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.spec import Scope, parse
+from evenjoin.spec import Scope
+from evenjoin.spec.parse import parse
 from thorough import examples
 
 SCHEMA = pa.schema(

@@ -9,13 +9,13 @@ The way through:
     classes -> two_sides, many_sides         put together as a graph: indexes of sides, edges between them (graph)
     select, graph -> join_spec               output columns; sides and edges; all of it as one value
 
+`parse` is imported from its own module: it loads sqlglot, and tasks, which get a join ready-made, never parse.
 Not here: everything that runs. A JoinSpec says what a result is, not how it is found.
 """
 
 from evenjoin.spec.condition import Condition, Key, Prepared, Range, read_condition
 from evenjoin.spec.expr import Expr
 from evenjoin.spec.join_spec import JoinSpec, SideSpec, build_spec
-from evenjoin.spec.parse import parse
 from evenjoin.spec.scope import Scope
 from evenjoin.spec.select import Output, Outputs
 from evenjoin.spec.window import Window, parse_duration, sliding, tumbling
@@ -33,7 +33,6 @@ __all__ = [
     "SideSpec",
     "Window",
     "build_spec",
-    "parse",
     "parse_duration",
     "read_condition",
     "sliding",

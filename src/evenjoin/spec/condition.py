@@ -29,7 +29,6 @@ import pyarrow.types as pt
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
 from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos, wrapping
-from evenjoin.spec.parse import parse
 from evenjoin.spec.scope import WINDOW, Scope, condition_text, pointing
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -127,6 +126,8 @@ def read_condition(on: str | Sequence[str] | Prepared, scope: Scope) -> Conditio
             found = _classify(on.text, list(dict.fromkeys(_conjuncts(on.expr))), scope)
         return replace(found, elsewhere=on.elsewhere)
     text = condition_text(on, scope)
+    from evenjoin.spec.parse import parse  # loads sqlglot, which tasks never need
+
     expr = parse(text, scope)
     with pointing(text):
         if not pt.is_boolean(expr.type(scope.types)) and not pt.is_null(expr.type(scope.types)):

@@ -28,7 +28,8 @@ from evenjoin.kernels.steps import Steps, step_codes
 from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
 
-DAY = pa.scalar(86_400_000_000, pa.duration("us"))
+DAY = 86_400_000_000
+"""A day in microseconds."""
 
 
 class TypeMismatch(Exception):
@@ -132,9 +133,7 @@ def _temporal(name: str, a: Datum, b: Datum) -> Datum:
         moved = (pc.add_checked if name == "+" else pc.subtract_checked)(
             convert(a, common_type(ta, pa.timestamp("us"))), b
         )
-        whole = (
-            pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY.value
-        )
+        whole = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY
         return moved.cast(pa.date32()) if whole else moved
     if pt.is_duration(ta) and pt.is_duration(tb) and name in "+-":
         return (pc.add_checked if name == "+" else pc.subtract_checked)(*together(a, b))

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from evenjoin.errors import SpecError
 from evenjoin.spec.expr import Column, Expr, Struct
-from evenjoin.spec.parse import parse_select
 from evenjoin.spec.scope import WINDOW, Scope
 
 
@@ -42,6 +41,8 @@ def read_select(select: str | Sequence[str] | Outputs | None, scope: Scope) -> t
     elif select is None:
         pairs = _structs(scope)
     else:
+        from evenjoin.spec.parse import parse_select  # loads sqlglot, which tasks never need
+
         entries = [select] if isinstance(select, str) else list(select)
         if not entries or not all(isinstance(entry, str) for entry in entries):
             raise SpecError(f"select must be a list of SQL expressions, not {select!r}; leave it out for all columns")
