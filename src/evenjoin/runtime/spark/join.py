@@ -94,8 +94,8 @@ def join(
     they are compared with earlier rows only, and if a whole batch is ahead, later ones are compared with it. Without
     this setting no row is set aside, because only you know how far ahead good data may be (bookings, simulations).
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
-    strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "hash", or "random"
-    for a condition without an equality. Without a number it is as many as Spark runs at once.
+    strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "auto" ("hash" with
+    layout="split"). Without a number it is as many as Spark runs at once.
     layout: each instance keeps all sides ("shared") or only one ("split").
     guards: `evenjoin.Guards(cooldown, min_gain, min_work, budget)`, the limits of rebalancing.
     scaling: `evenjoin.Scaling(task_capacity, ...)`, the limits of scaling with instances="auto".
