@@ -14,6 +14,7 @@ are at most 2 s apart there too, and those of the first and the third 4 s. (``th
 Spark runs with both state store providers as they come and the better one counts; a tuned RocksDB runs besides. Every
 system must find the same number of results, DuckDB's batch join included, or the command fails (exit code 1): a fast
 wrong answer is not a measurement. A missed target does not fail it; the table says so.
+With ``--sink parquet`` EvenJoin and Spark write the results as parquet files, in place of making and dropping them.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Workload:
     strategy: str = "hash"
     select: tuple[str, ...] = SELECT
     options: JoinOptions = field(default_factory=JoinOptions)
+    sink: str = "noop"
 
 
 WORKLOADS = {
@@ -106,11 +108,14 @@ WORKLOADS = {
 @click.option(
     "--peer", "peers", multiple=True, default=PEERS, type=click.Choice(PEERS), help="Which of Spark's; default: all."
 )
+@click.option(
+    "--sink", default="noop", type=click.Choice(["noop", "parquet"]), show_default=True, help="What becomes of results."
+)
 @click.option("--skip-peers", is_flag=True, help="Run EvenJoin and DuckDB alone, without ratios.")
 @click.option("--skip-ours", is_flag=True, help="Run the peers and DuckDB alone.")
 def main(
-    names: tuple[str, ...], scale: float, out: Path, repeat: int, peers: tuple[System, ...], skip_peers: bool,
-    skip_ours: bool,
+    names: tuple[str, ...], scale: float, out: Path, repeat: int, peers: tuple[System, ...], sink: str,
+    skip_peers: bool, skip_ours: bool,
 ) -> None:  # fmt: skip
     """Measure EvenJoin against Spark's own stream-stream join; save a table and one JSON file per workload."""
     console = open_console()
@@ -120,7 +125,7 @@ def main(
         theirs = () if skip_peers else tuple(p for p in workload.peers if p in peers or p not in PEERS)
         systems: tuple[System, ...] = ("duckdb", *theirs, *(() if skip_ours else ("evenjoin",)))
         try:
-            outcomes = list(measure(workload, systems, out.resolve(), repeat, console))
+            outcomes = list(measure(replace(workload, sink=sink), systems, out.resolve(), repeat, console))
         except EvenJoinError as error:
             console.print(f"[bold red]{markup(error)}[/]", highlight=False)
             sys.exit(1)
@@ -164,7 +169,7 @@ def measure(
             f"{workload.name} {system}: {best.results:,} results, {best.rows_per_s:,.0f} rows/s", highlight=False
         )
         yield best
-    for leftover in ("data", "checkpoint"):
+    for leftover in ("data", "checkpoint", "output"):
         shutil.rmtree(folder / leftover, ignore_errors=True)
 
 
@@ -172,7 +177,8 @@ def best_of(job: Job, folder: Path, runs: int, limit_s: float) -> Outcome:
     """The fastest of some runs, each from an empty checkpoint."""
     outcomes = []
     for _ in range(runs):
-        shutil.rmtree(job.checkpoint, ignore_errors=True)
+        for left in filter(None, (job.checkpoint, job.output)):
+            shutil.rmtree(left, ignore_errors=True)
         outcomes.append(run_job(job, folder, limit_s))
     return max(outcomes, key=lambda outcome: outcome.rows_per_s)
 
@@ -192,6 +198,7 @@ def job_of(workload: Workload, system: System, sides: dict[str, str], checkpoint
         near=workload.near if system == "spark-bucketed" else (),
         steps=workload.steps,
         options=workload.options,
+        output=str(checkpoint.parent / "output") if workload.sink == "parquet" else None,
     )
 
 
