@@ -66,6 +66,8 @@ def local(
     durability: Durability = "fsync",
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
+    output: str | os.PathLike[str] | None = None,
+    partition_by: Sequence[str] = (),
 ) -> LocalJoin:
     """Join two or more streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
 
@@ -76,11 +78,13 @@ def local(
     means in Spark under ANSI. Everything else is refused by name: compute it as a column before. `time_zone` is
     the zone in which dates, text and timestamps without a zone are compared with timestamps that have one.
 
-    For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
+    `output` is a folder for the results, as parquet files: batch n is `batch_id=n` there, in folders by the values of
+    `partition_by`. Readers see it as soon as it is committed, whole and exactly once, also if the process dies.
+    For other exactly-once outputs number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
     `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
     dies before it has written that loses it.
     """
-    policy, output = late_policy(late)
+    policy, late_output = late_policy(late)
     check_named(schemas)
     for alias, schema in schemas.items():
         if not isinstance(schema, pa.Schema):
@@ -95,4 +99,4 @@ def local(
         merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability,
         hooks=hooks,
     )  # fmt: skip
-    return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)
+    return LocalJoin(spec, read_settings(spec, asked), checkpoint, late_output, output, partition_by)

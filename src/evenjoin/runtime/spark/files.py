@@ -87,6 +87,19 @@ def read_rows(paths: Sequence[str], columns: Sequence[str], schema: pa.Schema) -
                 yield _shaped(batch, wanted, path)
 
 
+def measured(path: str, columns: Sequence[str]) -> tuple[int, int]:
+    """How many rows a file has, and how many bytes these columns of it take when they are not compressed."""
+    system, name = _located(path)
+    with system.open_input_file(name) as source:
+        found = pq.read_metadata(source)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    parts = (group.column(number) for group in groups for number in range(group.num_columns))
+    named = {*columns}
+    return found.num_rows, sum(
+        part.total_uncompressed_size for part in parts if part.path_in_schema.partition(".")[0] in named
+    )
+
+
 def _located(path: str) -> tuple[fs.FileSystem, str]:
     """The file system and the name of a file on it. Spark writes local paths as file:/a/b."""
     if path.startswith("file:"):

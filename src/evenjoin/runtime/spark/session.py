@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from typing import Any
 
@@ -81,6 +82,11 @@ def prepare_batch(spark: Any) -> None:
     """Set what one batch needs on its own session, which is a clone of the user's."""
     for key, value in PER_BATCH.items():
         spark.conf.set(key, value)
+
+
+def on_one_machine(spark: Any) -> bool:
+    """Whether driver and executors are one process of one machine: a local master."""
+    return re.fullmatch(r"local(\[.*\])?", str(_static(spark, "spark.master"))) is not None
 
 
 def _static(spark: Any, key: str) -> str | None:
