@@ -21,7 +21,6 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
