@@ -31,7 +31,6 @@ from evenjoin.spec.coercion import Datum, as_decimal_type, common_type, convert,
 
 DAY = 86_400_000_000
 """Microseconds."""
-_NOTHING = pa.scalar(None, pa.int64())
 
 
 class TypeMismatch(Exception):
@@ -128,7 +127,7 @@ def _whole_sum(name: str, a: Datum, b: Datum) -> Datum:
     except pa.ArrowInvalid:
         total = (pc.add if name == "+" else pc.subtract)(a, b)
         downwards = pc.less(b, 0) if name == "+" else pc.greater(b, 0)
-        return pc.if_else(pc.equal(pc.less(total, a), downwards), total, _NOTHING)
+        return pc.if_else(pc.equal(pc.less(total, a), downwards), total, pa.scalar(None, pa.int64()))
 
 
 def _moved(name: str, a: Datum, b: Datum) -> Datum:
@@ -167,7 +166,7 @@ def absolute(x: Datum) -> Datum:
     if not pt.is_integer(x.type):
         return pc.abs(x)
     size = pc.abs(x.cast(pa.int64()))
-    return pc.if_else(pc.less(size, 0), _NOTHING, size)
+    return pc.if_else(pc.less(size, 0), pa.scalar(None, pa.int64()), size)
 
 
 def capped(*args: Datum) -> Datum:
