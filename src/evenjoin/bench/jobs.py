@@ -24,7 +24,7 @@ from typing import Literal
 from evenjoin.bench.cpu import Usage
 from evenjoin.errors import EvenJoinError
 from evenjoin.placement.table import Layout
-from evenjoin.runtime.settings import Guards
+from evenjoin.runtime.settings import Execution, Guards
 from evenjoin.strategies.elastic import Scaling
 
 System = Literal[
@@ -58,6 +58,7 @@ class JoinOptions:
     guards: Guards = field(default_factory=Guards)
     scaling: Scaling | None = None
     track: int = 0
+    execution: Execution = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ def read_job(path: Path) -> Job:
     raw = json.loads(path.read_text())
     tuples = {name: tuple(raw[name]) for name in ("select", "steps")}
     given, scaling = raw["options"], raw["options"]["scaling"]
-    options = JoinOptions(Guards(**given["guards"]), None if scaling is None else Scaling(**scaling), given["track"])
+    scaled = None if scaling is None else Scaling(**scaling)
+    options = JoinOptions(**{**given, "guards": Guards(**given["guards"]), "scaling": scaled})
     return Job(**{**raw, **tuples, "near": tuple(map(tuple, raw["near"])), "options": options})
 
 
