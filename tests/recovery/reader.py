@@ -44,7 +44,7 @@ class Reader(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        while not self._ended.wait(0.01):
+        while not self._ended.wait(0.03):
             self.look()
 
     def look(self) -> None:

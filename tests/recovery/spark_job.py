@@ -28,6 +28,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+STEPS = ("sealed", "joined", "receipt")
+"""The steps that every instance reaches, whoever writes its results."""
+
 
 class Kill:
     """Exit at a step, once. Travels to the workers by pickle."""

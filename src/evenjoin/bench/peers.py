@@ -131,8 +131,13 @@ def written(folder: str) -> tuple[int, str]:
     if not files:
         return 0, ""
     with duckdb.connect() as connection:
-        columns = [row[0] for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [files]).fetchall()]
-        values = ", ".join(f'"{name}"::VARCHAR' for name in sorted(columns) if name != "batch")
+        described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [files]).fetchall()
+        columns = {name: type_ for name, type_, *_ in described if name != "batch_id"}
+        # a point in time has a zone in some files and none in others (Spark's INT96)
+        values = ", ".join(
+            f'epoch_us("{name}")' if columns[name].startswith("TIMESTAMP") else f'"{name}"::VARCHAR'
+            for name in sorted(columns)
+        )
         asked = f"SELECT count(*), sum(hash({values})::HUGEINT) FROM read_parquet(?)"
         found = connection.execute(asked, [files]).fetchone()
     assert found is not None
@@ -211,7 +216,7 @@ def outcome_of(job: Job, query: Query, rows: int, results: int, used: Usage) -> 
 
 
 def batch_ms(query: Query) -> tuple[float, ...]:
-    """How long every micro-batch that read something took, from Spark's progress. (EvenJoin's parquet source hands
-    Spark file names: its input rows are files.)"""
+    """How long every micro-batch took, from Spark's progress. A trigger that found nothing to read has no batch. (The
+    input rows do not tell: of files that EvenJoin reads itself Spark counts none.)"""
     told = (json.loads(progress.json) for progress in query.recentProgress)
-    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if batch["numInputRows"])
+    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if "addBatch" in batch["durationMs"])
