@@ -46,7 +46,7 @@ def test_both_runtimes_have_the_same_settings():
     """Same names, types and defaults, but for what differs between the runtimes."""
     local, spark = ({n: (p.annotation, p.default) for n, p in inspect.signature(f).parameters.items()}
                     for f in FRONT_DOORS)  # fmt: skip
-    assert set(local) - set(spark) == {"schemas", "checkpoint", "output", "partition_by"}
+    assert set(local) - set(spark) == {"schemas", "checkpoint", "output", "partition_by", "time_zone"}
     assert set(spark) - set(local) == {"sides", "execution"}
     differ = {"instances", "late", "on", "select"}  # on Spark Column objects are taken as well
     assert {name for name in set(local) & set(spark) if local[name] != spark[name]} == differ

@@ -1,9 +1,10 @@
 """EvenJoin in the same harness as its peers: same files, session, trigger and sink.
 
-The results go to Spark's ``noop`` source: every row with every selected column is made and handed to the JVM, as for
-the peer. (With ``output`` they go to parquet files, as the peer's do.) Results are counted by the engine itself, as the
-peer's are by its sink. ``evenjoin`` runs every batch on executors, ``evenjoin-driver`` in the driver's process. The
-files are read by EvenJoin's own parquet source (``source="evenjoin"``), or by Spark's, as the peer reads them
+The results go to ``noop``: every row with every selected column is made, as for the peer. A batch on the executors
+hands them to Spark's ``noop`` source in the JVM; one in the driver drops them as Arrow. (With ``output`` they go to
+parquet files, as the peer's do.) Results are counted by the engine itself, as the peer's are by its sink. ``evenjoin``
+runs every batch on executors, ``evenjoin-driver`` in the driver's process. The files are read by EvenJoin's own parquet
+source (``source="evenjoin"``), or by Spark's, as the peer reads them
 (``source="spark"``).
 
 ``embedded`` is the engine in this process, without Spark: a file of each side is a batch, and its instances run one

@@ -216,7 +216,7 @@ def outcome_of(job: Job, query: Query, rows: int, results: int, used: Usage) -> 
 
 
 def batch_ms(query: Query) -> tuple[float, ...]:
-    """How long every micro-batch that read something took, from Spark's progress. (EvenJoin's parquet source hands
-    Spark file names: its input rows are files.)"""
+    """How long every micro-batch took, from Spark's progress. A trigger that found nothing to read has no batch. (The
+    input rows do not tell: of files that EvenJoin reads itself Spark counts none.)"""
     told = (json.loads(progress.json) for progress in query.recentProgress)
-    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if batch["numInputRows"])
+    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if "addBatch" in batch["durationMs"])
