@@ -31,7 +31,7 @@ from evenjoin.spec.coercion import Datum, as_decimal_type, common_type, convert,
 
 DAY = 86_400_000_000
 """Microseconds."""
-_NOTHING = pa.scalar(None, pa.int64())
+_NOTHING = pa.nulls(1, pa.int64())[0]
 
 
 class TypeMismatch(Exception):
