@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from evenjoin.commit.shown import Shown, show
 from evenjoin.commit.staging import open_staging
 from evenjoin.errors import CheckpointInUseError, ReceiptError, SpecError, StorageError
 from evenjoin.instance.results import stored_form
+from evenjoin.load.receipt import Receipt
 from evenjoin.state import places
 from evenjoin.state.files import LocalFolder, MemoryFolder
 from evenjoin.state.places import Place, open_place, place_of
@@ -230,6 +232,29 @@ def test_results_of_a_zombie_are_not_shown(tmp_path, whole):
             (folder / "part-0-s0t1-zombie-0.parquet").write_bytes(b"PAR1half")
 
     run(tmp_path, step)
+    assert shown_rows(tmp_path) == whole
+    assert staged(tmp_path) == []
+
+
+def test_of_two_attempts_the_files_of_one_are_shown(tmp_path, whole):
+    """Speculation: every instance has run twice in a try, and both attempts have left files and a receipt."""
+
+    def step(name, number):
+        if name != "executed":
+            return
+        (tasks,) = (tmp_path / "ck/output/tasks").iterdir()
+        for path in [*(tmp_path / f"ck/receipts/{number}").rglob("*.json")]:
+            first = path.stem.rpartition("-")[2]
+            receipt = Receipt.from_bytes(path.read_bytes())
+            files = tuple((name.replace(first, "second"), *more) for name, *more in receipt.files)
+            for (old, *_), (new, *_) in zip(receipt.files, files, strict=True):
+                shutil.copy(tasks / old, tasks / new)
+            path.with_name(path.name.replace(first, "second")).write_bytes(replace(receipt, files=files).to_bytes())
+            doubled.extend(files)
+
+    doubled = []
+    run(tmp_path, step)
+    assert len(doubled) > BATCHES
     assert shown_rows(tmp_path) == whole
     assert staged(tmp_path) == []
 

@@ -9,13 +9,12 @@ FOLDER/ck. Each kill happens once: a marker file remembers it, so a restart of t
 * worker:STEP:BATCH  os._exit in a Python worker; Spark retries the task (local[2,4])
 * random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
 * all:STEP:BATCH     SIGKILL to driver and JVM when a Python worker reaches that step of the batch, or of a later one
-* stall:STEP:COUNT   the first COUNT attempts that reach the step stand still there for ever
 * executor:STEP:BATCH  the same to the executor of that worker, with the shuffle files that it holds (MASTER: a cluster)
 
 The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
 it can. EXECUTION says where batches run (executors); in the driver it is the driver that reaches the steps of a worker.
-STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. SETTINGS are those of Spark's session
-(KEY=VALUE,...). BATCH -1 is the first time the step is reached.
+STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step
+is reached.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import os
 import random
 import signal
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,21 +93,6 @@ class KillAll:
         os.killpg(os.getsid(0), signal.SIGKILL)
 
 
-class Stall:
-    """Attempts stand still at a step, `count` of them."""
-
-    def __init__(self, folder: Path, step: str, count: int) -> None:
-        self.folder, self.step, self.count = folder, step, count
-
-    def __call__(self, name: str, instance: int) -> None:
-        for number in range(self.count if name == self.step else 0):
-            try:
-                (self.folder / f"stalled-{number}").touch(exist_ok=False)
-            except FileExistsError:
-                continue
-            time.sleep(3600)
-
-
 class Each:
     """All of some disturbances, one after the other."""
 
@@ -134,7 +117,7 @@ class KillExecutor(KillAll):
         os._exit(37)
 
 
-WORKERS = {"all": KillAll, "executor": KillExecutor, "stall": Stall}
+WORKERS = {"all": KillAll, "executor": KillExecutor}
 
 BOUNDS = "r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
 CONDITIONS = {
@@ -184,8 +167,6 @@ def main() -> None:
         else:
             worker_steps.append(RandomKills(folder, int(what), int(number)))
     builder = SparkSession.builder.master(os.environ.get("MASTER", "local[2,40]")).config("spark.ui.enabled", "false")
-    for setting in filter(None, os.environ.get("SETTINGS", "").split(",")):
-        builder = builder.config(*setting.split("="))
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
     spark = evenjoin.tune(builder).getOrCreate()

@@ -145,23 +145,3 @@ def test_on_spark(seed, tmp_path):
     check_output(tmp_path)
     assert [path for path in (tmp_path / "ck/output").rglob("*") if path.is_file()] == []
     print(f"{FATAL} + {alone} kills, {reader.polls} polls")
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.parametrize("step", ["writing", "written", "receipt"])
-def test_speculation(step, tmp_path, monkeypatch):
-    """An attempt of a task stands still with its file half written, or written, or named in a receipt. Spark starts
-    another one and takes that; both have files, and one of each instance is shown."""
-    monkeypatch.setenv("MASTER", "local-cluster[2,1,1024]")
-    eager = "interval=100ms,quantile=0.1,multiplier=1.1,minTaskRuntime=100ms"
-    settings = ["spark.speculation=true", *(f"spark.speculation.{setting}" for setting in eager.split(","))]
-    monkeypatch.setenv("SETTINGS", ",".join(settings))
-    streams(tmp_path, batches=4)
-    with watched(tmp_path) as reader:
-        assert run(tmp_path, 2, f"stall:{step}:2") == 0, (tmp_path / "log").read_text()
-    reader.look()
-    assert reader.problems == []
-    assert reader.batches == 4
-    assert len(list(tmp_path.glob("stalled-*"))) == 2
-    check_output(tmp_path)
