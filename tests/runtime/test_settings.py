@@ -46,7 +46,7 @@ def test_both_runtimes_have_the_same_settings():
     """Same names, types and defaults, but for what differs between the runtimes."""
     local, spark = ({n: (p.annotation, p.default) for n, p in inspect.signature(f).parameters.items()}
                     for f in FRONT_DOORS)  # fmt: skip
-    assert set(local) - set(spark) == {"schemas", "checkpoint", "output", "partition_by"}
+    assert set(local) - set(spark) == {"schemas", "checkpoint", "output", "partition_by", "time_zone"}
     assert set(spark) - set(local) == {"sides", "execution"}
     differ = {"instances", "late", "on", "select"}  # on Spark Column objects are taken as well
     assert {name for name in set(local) & set(spark) if local[name] != spark[name]} == differ
@@ -142,7 +142,7 @@ def test_an_elastic_join_starts_small():
 def test_auto_without_limits_has_those_of_the_machine(monkeypatch):
     """A quarter of its memory, shared by its cores; what the user says of the room counts instead."""
     spec = build_spec(SIDES, ON, **TIMES)
-    monkeypatch.setattr("evenjoin.runtime.settings._memory", lambda: 8_000)
+    monkeypatch.setattr("evenjoin.runtime.settings.machine_memory", lambda: 8_000)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     found = read_settings(spec, Asked("hash", "auto"))
     assert (found.instances, found.elastic, found.strategy.scaling.task_memory) == (2, True, 500)

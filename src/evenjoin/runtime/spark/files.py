@@ -10,7 +10,8 @@ arrays that dispatch works on. That spares the JVM from decoding each row and tu
 A file is read by one task, so files of some ten megabytes are best. Columns that a file lacks are NULL, as in Spark.
 Not here: a column that is the name of a folder (`day=1/`), which is refused if the join reads it; filters and
 projections, which belong into the condition and `select` (only the columns that the join reads are read).
-Spark's progress counts files in `numInputRows`; rows are counted in its section `evenjoin`.
+Spark's progress counts files in `numInputRows`, and none where the driver reads them (in_driver.py); rows are counted
+in its section `evenjoin`.
 """
 
 from __future__ import annotations
