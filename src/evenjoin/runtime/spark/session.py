@@ -27,8 +27,17 @@ JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOption
 there because the JVM reads results out of Arrow one value at a time. By default Arrow checks its buffers' bounds for
 each value, which is about half of the time of handing results over."""
 
-AT_START_LOCAL = {"spark.shuffle.compress": "false"}
-"""On one machine a shuffle never leaves memory or the local disk, so compressing it gains nothing."""
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+AT_START_LOCAL = {
+    "spark.shuffle.compress": "false",
+    FILE_MANAGER: "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+}
+"""On one machine a shuffle never leaves memory or the local disk, so compressing it gains nothing.
+
+The file manager writes Spark's own part of a checkpoint. On local disks the usual one starts a process for each file; a
+small batch took 268 ms with it and 200 ms with this one (402 and 346 ms on executors, 842 and 442 ms for Spark's own
+join; one run each). Both make a file visible whole, by a rename, and both refuse a name that is taken. What is
+committed rests on neither, but on the engine's own log (commit/log.py)."""
 
 PER_BATCH = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
