@@ -11,7 +11,9 @@ import pytest
 from evenjoin.instance.migrate import Moving
 from evenjoin.placement import Biclique, Buckets, Keys, Region, RoutingTable
 from evenjoin.runtime.dispatch import Dispatcher
-from evenjoin.runtime.spark import batch as spark_batch
+from evenjoin.runtime.spark import tasks
+from evenjoin.runtime.spark.batch import SparkBatch
+from evenjoin.runtime.spark.where import Choice
 from evenjoin.spec import build_spec
 from evenjoin.state.files import MemoryFolder
 from evenjoin.state.segment import seal
@@ -40,7 +42,7 @@ class Session:
     def collected(self, run, partitions):
         shipped, rows = pickle.dumps(run), []
         for partition in range(partitions):
-            self.patch.setattr(spark_batch, "_partition", lambda number=partition: number)
+            self.patch.setattr(tasks, "_partition", lambda number=partition: number)
             rows += [row for part in pickle.loads(shipped)(iter(())) for row in part.to_pylist()]
         return [SimpleNamespace(**row) for row in rows[::-1]]  # in whatever order
 
@@ -79,8 +81,9 @@ def stored():
 
 def migrated(stored, new, patch):
     work, folder = stored
-    session, one = Session(patch), object.__new__(spark_batch.SparkBatch)
+    session, one = Session(patch), object.__new__(SparkBatch)
     one._frame, one._folder = SimpleNamespace(sparkSession=session), folder
+    one.choice = Choice("executors", "")
     return session.tasks, one.migrate(work, new)
 
 

@@ -177,7 +177,7 @@ def test_fastjoin_hands_over_what_it_balances(name, most):
 def test_auto_needs_no_limits(strategy, monkeypatch):
     """Without `scaling=` an instance has room for its part of a quarter of the machine's memory. On a machine with very
     little the join scales out, in again, and the answer is that of any other."""
-    monkeypatch.setattr("evenjoin.runtime.settings._memory", lambda: 8_000 * (os.cpu_count() or 1))
+    monkeypatch.setattr("evenjoin.runtime.settings.machine_memory", lambda: 8_000 * (os.cpu_count() or 1))
     found, sizes = Counter(), []
     options = {"event_time": "t", "watermark": 0, "select": SELECT}
     with evenjoin.local(SCHEMAS, BOUNDED, strategy=strategy, instances="auto", **options) as join:
