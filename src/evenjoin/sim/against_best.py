@@ -33,8 +33,6 @@ from evenjoin.sim.sweep import outcome_of, seeded
 NAMED = "hash,fastjoin,djb,lsstream"
 ZIPF = (0.0, 0.6, 1.0, 1.4)
 MODES: tuple[Mode, ...] = ("stationary", "drifting")
-NODE = 4
-"""Cores of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,9 @@ def streams(rows: int, keys: int, batches: int) -> list[tuple[str, Stream | Scri
 
 
 def cluster(cores: int) -> Cluster:
-    """Equal nodes with so many cores altogether."""
-    each = NODE if cores % NODE == 0 else 2 if cores % 2 == 0 else 1
-    return Cluster((1.0,) * (cores // each), each)
+    """So many cores, and every task takes the first that is free, as Spark's do: on nodes of their own, a simulated
+    task would wait for its node while others are idle."""
+    return Cluster((1.0,), cores)
 
 
 def measured(base: Scenario, strategy: str, seed: int) -> tuple[float, int]:
