@@ -38,7 +38,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
-from evenjoin.events import Migration, Totals, Verdict
+from evenjoin.events import Migration, Times, Totals, Verdict
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder
@@ -81,6 +81,7 @@ class Commit:
     verdict             the decision on `next_table`, and its grounds
     offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
     memory              what the strategy wants to know after the next batch; None if it remembers nothing
+    times               what the time of the batch was spent on
     """
 
     batch: int
@@ -99,6 +100,7 @@ class Commit:
     offsets: str = ""
     migrated: int | None = None
     memory: dict[str, Any] | None = None
+    times: Times = field(default_factory=Times)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -124,6 +126,7 @@ class Commit:
             "offsets": self.offsets,
             "migrated": self.migrated,
             "memory": self.memory,
+            "times": asdict(self.times),
         }
 
     @classmethod
@@ -138,6 +141,7 @@ class Commit:
                 "migration": Migration.from_json(data["migration"]) if data["migration"] else None,
                 "totals": Totals.from_json(data["totals"]),
                 "verdict": Verdict.from_json(data["verdict"]) if data["verdict"] else None,
+                "times": Times.from_json(data.get("times", {})),
             }
         )
 
