@@ -16,7 +16,7 @@ import evenjoin
 from evenjoin.cli.app import evenjoin as command
 from evenjoin.cli.demo import ON, SELECT, Plan, festival_day, three_lines
 from evenjoin.cli.draw import bar, imbalance, size, spark_line
-from evenjoin.cli.history import read_history
+from evenjoin.commit.history import read_history
 
 
 def test_version_and_help() -> None:

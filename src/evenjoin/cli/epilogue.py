@@ -18,9 +18,9 @@ from rich.text import Text
 
 from evenjoin.bench.ride_hailing import Day, cell_name
 from evenjoin.cli.draw import keys_table
-from evenjoin.cli.history import heaviest
 from evenjoin.cli.lanes import Lane
 from evenjoin.cli.side_by_side import told
+from evenjoin.commit.history import heaviest
 from evenjoin.console import cell, markup
 from evenjoin.errors import EvenJoinError
 from evenjoin.load.cost import makespan
