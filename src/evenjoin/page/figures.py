@@ -38,6 +38,21 @@ BLUE, ORANGE, GREEN, RED, PINK, SKY, YELLOW, GREY = (
 )  # fmt: skip
 SIDES = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
 SPAN_COLOURS = (SKY, BLUE, ORANGE, YELLOW, PINK, RED, GREY)
+
+
+def _palette(*anchors: str, many: int = 64) -> list[str]:
+    """Colours that lie evenly between the anchors."""
+    corners = np.array([[int(anchor[n : n + 2], 16) for n in (1, 3, 5)] for anchor in anchors], np.float64)
+    steps = np.linspace(0, len(anchors) - 1, many)
+    mixed = [np.interp(steps, np.arange(len(anchors)), corners[:, channel]).round().astype(int) for channel in range(3)]
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in zip(*mixed, strict=True)]
+
+
+DAY = _palette("#f4f8fc", "#9ecae1", "#3182bd", "#08306b")
+NIGHT = _palette("#1f2630", "#22527c", "#4f9fd4", "#dcefff")
+"""The heat map's colours: from the colour of a card to the strongest one, in one hue."""
+BRIGHTEST = 99.5
+"""The percentile of busy times that has the strongest colour, so that one hiccup does not pale all the others."""
 LEAST = 0.05
 """The least imbalance that the logarithmic axis shows: some measures are 0 when all is even."""
 FAR_S = 366 * 86400.0
@@ -53,9 +68,9 @@ class Sources:
         self.moves = ColumnDataSource(name="moves")
         self.instances = ColumnDataSource(name="instances")
         self.batches = Range1d(-0.5, 0.5)
+        self._aimed = (-0.5, 0.5)
         self.rows = Range1d(0.5, -0.5)
-        self.colours = LinearColorMapper(palette=["#ffffff", "#08306b"], low=0, high=1, nan_color="rgba(0,0,0,0)")
-        self.colours.tags = ["heat"]
+        self.colours = LinearColorMapper(palette=DAY, low=0, high=1, nan_color="rgba(0,0,0,0)")
         self.fill(None)
 
     def fill(self, past: Past | None) -> None:
@@ -75,6 +90,24 @@ class Sources:
         self.moves.data = _moves(past.migrations if past is not None else ())
         self._fill_instances(past)
 
+    def aimed(self, many: int | None) -> tuple[float, float]:
+        """The ends of an axis that shows the newest `many` batches; None: all of them."""
+        batch = self.history.data["batch"]
+        if not len(batch):
+            return -0.5, 0.5
+        first, last = float(batch[0]), float(batch[-1])
+        return max(first, last - many + 1 if many is not None else first) - 0.5, last + 0.5
+
+    def aim(self, many: int | None) -> None:
+        """Let all plots show the newest `many` batches."""
+        self._aimed = start, end = self.aimed(many)
+        self.batches.update(start=start, end=end, reset_start=start, reset_end=end)
+
+    def go_on(self, many: int | None) -> None:
+        """The same after new batches, unless the reader has moved the plots to look at older ones."""
+        if (self.batches.start, self.batches.end) == self._aimed:
+            self.aim(many)
+
     def _fill_heat(self, past: Past | None) -> None:
         pieces = heat(past.moments if past is not None else ())
         many = pieces[0].image.shape[0] if pieces else 1
@@ -85,8 +118,8 @@ class Sources:
             "dh": [many] * len(pieces),
         }
         self.rows.start, self.rows.end = many - 0.5, -0.5
-        tops = [np.nanmax(piece.image) for piece in pieces[-1:] if np.isfinite(piece.image).any()]
-        self.colours.high = max(float(max(tops, default=1.0)), 1e-3)
+        seen = pieces[-1].image[np.isfinite(pieces[-1].image)] if pieces else np.zeros(0, np.float32)
+        self.colours.high = max(float(np.percentile(seen, BRIGHTEST)) if seen.size else 1.0, 1e-3)
 
     def _fill_instances(self, past: Past | None) -> None:
         last = past.last if past is not None else None
@@ -145,7 +178,7 @@ def rows_in(sources: Sources, height: int = 92) -> figure:
     plot = _small(sources, height, "rows/s")
     names = [f"rows_{side}" for side in range(len(sources.sides))]
     drawn = plot.varea_stack(
-        names, x="batch", source=sources.history, color=_of_sides(sources), legend_label=list(sources.sides),
+        names, x="batch", source=sources.history, color=_of_sides(sources), legend_label=[*map(_plain, sources.sides)],
         fill_alpha=0.85,
     )  # fmt: skip
     line = plot.line("batch", names[0], source=sources.history, line_alpha=0)
@@ -199,7 +232,7 @@ def state_now(sources: Sources, height: int = 220) -> figure:
     names = [f"stored_{side}" for side in range(len(sources.sides))]
     bars = plot.vbar_stack(
         names, x="instance", width=0.8, source=sources.instances, color=_of_sides(sources),
-        legend_label=list(sources.sides), line_width=0,
+        legend_label=[*map(_plain, sources.sides)], line_width=0,
     )  # fmt: skip
     tips = [(alias, f"@stored_{side}{{0,0}}") for side, alias in enumerate(map(_plain, sources.sides))]
     _hover(plot, bars[:1], [("instance", "@instance"), *tips, ("memory", "@megabytes{0,0.0} MB")])
@@ -306,7 +339,7 @@ def _of_sides(sources: Sources) -> list[str]:
 
 
 def _plain(alias: str) -> str:
-    """An alias as the label of a tip, where @ and $ would name a column."""
+    """An alias as the label of a tip or in a legend, where @ and $ would name a column or begin TeX."""
     return "".join(c for c in alias if c.isalnum() or c in "_- ") or "side"
 
 

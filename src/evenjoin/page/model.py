@@ -64,8 +64,7 @@ class HotTotal:
 
 def series(moments: Sequence[Moment], sides: int) -> dict[str, F64]:
     """Columns by name, a value for each moment. `rows_0` and `stored_0` are of side 0, and so on."""
-    previous = [None, *moments[:-1]]
-    pairs = list(zip(previous, moments, strict=True))
+    pairs = list(zip((None, *moments), moments, strict=False))  # each with the one before it
     out = {
         "batch": [moment.batch for moment in moments],
         "busy_ratio": [moment.busy_ratio for moment in moments],

@@ -9,7 +9,7 @@ query. Not here: the loop that runs in the query (driver.py).
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,9 +18,13 @@ from evenjoin import errors
 from evenjoin.errors import EvenJoinError
 from evenjoin.events import Migration
 from evenjoin.load.report import LoadReport
+from evenjoin.page.extra import require
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.local import migrations, progress
+
+if TYPE_CHECKING:
+    from evenjoin.page.server import Page
 
 
 class JoinQuery:
@@ -40,6 +44,15 @@ class JoinQuery:
     def migrations(self) -> list[Migration]:
         """The migrations of the batches whose commits are still kept (the last 512), oldest first."""
         return migrations(self._driver)
+
+    def ui(self, host: str = "127.0.0.1", port: int = 0, token: str = "") -> Page:
+        """Serve the live page of this join from a thread of its own, at any free port unless one is given. Returns a
+        handle with its `url` and `stop()`. Another address than a loopback one needs a token of at least 8 characters.
+        Needs `pip install 'evenjoin[ui]'`."""
+        require("bokeh", "prometheus_client")
+        from evenjoin.page.server import Address, open_page
+
+        return open_page(self._driver.folder, Address(host, port, token))
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
