@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.kernels.runs import expand, group_starts, run_order
+from evenjoin.kernels.runs import FEW, expand, group_starts, radix_order, run_order
 from thorough import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -50,6 +50,21 @@ def test_without_times(values):
     """Full history has no times: by code alone."""
     codes = np.array(values, np.int64)
     assert codes[run_order(codes, None)].tolist() == sorted(values)
+
+
+@pytest.mark.parametrize("bits", [1, 15, 16, 17, 32, 40, 63])
+@pytest.mark.parametrize("rows", [FEW - 1, FEW, 5 * FEW])
+def test_digit_by_digit(bits, rows):
+    """As numpy's stable sort, at either side of a digit's edge and of the least number of rows."""
+    values = np.random.default_rng([bits, rows]).integers(0, 2**bits, rows)
+    values[:2] = 2**bits - 1, 0
+    assert radix_order(values, bits).tolist() == np.argsort(values, kind="stable").tolist()
+
+
+def test_ties_keep_their_order():
+    codes, times = np.tile([5, -7, 5], FEW), np.tile([1, 1, 1], FEW)
+    for order in (run_order(codes, times), run_order(codes, None)):
+        assert order.tolist() == np.argsort(codes, kind="stable").tolist()
 
 
 @given(st.lists(st.integers(-2, 2), max_size=12).map(sorted))

@@ -43,15 +43,16 @@ from evenjoin.kernels.regroup import Picked, regrouped
 from evenjoin.kernels.runs import (
     I32,
     Hits,
+    Lookup,
     Probes,
     band_ranges,
-    code_ranges,
     expand,
     gathered,
     group_starts,
     in_time,
     narrow,
     pair_chunks,
+    run_order,
     shifted,
 )
 from evenjoin.placement.place import stored_here
@@ -168,9 +169,9 @@ def _one_step(
 ) -> Iterator[Found]:  # fmt: skip
     """The combinations that partial ones become in one step, chunk by chunk and run by run."""
     step, source = path.steps[depth], here.probing[path.source] if depth == 0 else None
-    for run, stored in _visible(here, path.source, step.store, asking):
+    for run, stored, lookup in _visible(here, path.source, step.store, asking):
         packs = source if isinstance(source, Packs) else stored
-        pairs = _passing(here, step, asking, found, stored, _matching(here, asking, step, run, stored))
+        pairs = _passing(here, step, asking, found, stored, _matching(here, asking, step, run, stored, lookup))
         for rows, positions in gathered(pairs, here.work.pair_limit):
             longer = _extended(found, asking, rows, stored.hubs, positions)
             if isinstance(packs, Tuples):
@@ -204,8 +205,8 @@ def _unpacked(here: Here, step: Step, packs: Packs, found: Found, trail: Trail) 
             yield whole
 
 
-def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Rows]]:
-    """What new rows of `source` see of a store, as (run, rows).
+def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[tuple[Run | None, Rows, Lookup]]:
+    """What new rows of `source` see of a store, as (run, rows, look-up of codes), the last of which is kept with a run.
 
     They see the old runs that their times can reach. They see this batch's new rows (run None, if they are not sealed
     yet) only if the store comes earlier by the order rule.
@@ -214,9 +215,10 @@ def _visible(here: Here, source: int, store: int, asking: _Asking) -> Iterator[t
     earlier = stores[store].latest < stores[source].latest
     for run in (*here.work.runs.get((here.instance, store), ()), *(here.sealed.get(store, ()) if earlier else ())):
         if not asking.misses(run):
-            yield run, here.segments.read(schema, run)
+            lookup = here.segments.known(run, f"lookup {asking.view.index[1]}", "", Lookup)
+            yield run, here.segments.read(schema, run), lookup
     if earlier:
-        yield from ((None, rows) for rows in here.new.get(store, ()) if len(rows))
+        yield from ((None, rows, Lookup()) for rows in here.new.get(store, ()) if len(rows))
 
 
 class _Asking:
@@ -290,10 +292,12 @@ def _in_code_order(codes: Codes, index: int, rows: npt.NDArray[Any] | None) -> n
     """The order in which combinations have ascending codes. New tuples are in the order of index 0 already."""
     if index == 0 and rows is None:
         return None
-    return np.argsort(codes if rows is None else codes[rows], kind="stable")
+    return run_order(codes if rows is None else codes[rows], None)
 
 
-def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: Rows) -> Iterator[Pairs]:
+def _matching(
+    here: Here, asking: _Asking, step: Step, run: Run | None, stored: Rows, lookup: Lookup
+) -> Iterator[Pairs]:  # fmt: skip
     """Pairs with equal keys (or keys within the band), within the time bounds, whose stored tuple is alive.
 
     A hashed code that is dirty on either side is doubtful: its tuples are matched anew (`_doubtful_pairs`).
@@ -305,7 +309,7 @@ def _matching(here: Here, asking: _Asking, step: Step, run: Run | None, stored: 
         found = _pairs(here, asking, hits, checks, at)
         yield from _counted_by_code(asking, codes, found) if here.work.table.ordered else found
         return
-    groups, start, stop = code_ranges(codes, probes.codes[probes.starts[:-1]])
+    groups, start, stop = lookup.ranges(codes, probes.codes[probes.starts[:-1]])
     doubtful = np.zeros(len(groups), np.bool_)
     if not stored.hubs.schema.codecs[asking.view.index[1]].exact and len(groups):
         dirty = _dirty_of(here, asking.view, run, stored)
