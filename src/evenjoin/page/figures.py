@@ -63,10 +63,10 @@ class Sources:
 
     def __init__(self, sides: Sequence[str]) -> None:
         self.sides = tuple(sides)
-        self.history = ColumnDataSource(name="history")
-        self.heat = ColumnDataSource({"image": [], "x": [], "dw": [], "dh": []}, name="heat")
-        self.moves = ColumnDataSource(name="moves")
-        self.instances = ColumnDataSource(name="instances")
+        self.history = ColumnDataSource(name="history-columns")
+        self.heat = ColumnDataSource({"image": [], "x": [], "dw": [], "dh": []}, name="heat-columns")
+        self.moves = ColumnDataSource(name="moves-columns")
+        self.instances = ColumnDataSource(name="instances-columns")
         self.batches = Range1d(-0.5, 0.5)
         self._aimed = (-0.5, 0.5)
         self.rows = Range1d(0.5, -0.5)

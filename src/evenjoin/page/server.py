@@ -39,6 +39,7 @@ from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
+from tornado.websocket import WebSocketHandler
 
 from evenjoin.errors import EvenJoinError
 from evenjoin.page.board import Board
@@ -224,7 +225,8 @@ class _Guard(AuthProvider):
         given = handler.get_query_argument("token", "")
         bearer = handler.request.headers.get("Authorization", "").removeprefix("Bearer ")
         if _same(given, token):
-            handler.set_cookie(self._cookie, self._pass, httponly=True, samesite="Strict")
+            if not isinstance(handler, WebSocketHandler):
+                handler.set_cookie(self._cookie, self._pass, httponly=True, samesite="Strict")
             return "reader"
         known = _same(handler.get_cookie(self._cookie, "") or "", self._pass)
         return "reader" if known or _same(bearer, token) else None
