@@ -93,8 +93,8 @@ class Board:
             ("keys", "Hottest keys", "By name, with their share of the rows.", ("keys",), "narrow"),
             ("imbalance", "Imbalance", "1 is even. Triangles are rebalances; the strategy acts when its own measure "
              "crosses its threshold.", ("imbalance",), "half"),
-            ("flow", "Rows in, results out, lag", "Lag is the clock minus the latest event time.",
-             ("rows", "results", "lag"), "half"),
+            ("flow", "Rows in, results out, lag", "Lag is the clock minus the latest event time; none is shown for a replay.",
+             ("rows", "lag", "results"), "half"),
             ("time", "Where a batch's time goes", "By the driver's clock. Taking in is the receiving half of the "
              "shuffle.", ("time",), "half"),
             ("state", "State", "Stored tuples by instance now, over the batches, and those that expired.",
@@ -121,6 +121,7 @@ class Board:
         self._past = past
         self.sources.fill(past)
         self.sources.go_on(self._many)
+        self._plots["lag"].visible = self.sources.knows_lag
         self._say("verdict", cards.sentence(verdict(past)))
         self._say("tiles", cards.tiles(past))
         self._say("keys", cards.keys(past))
@@ -143,7 +144,9 @@ class Board:
         return model
 
     def _div(self, name: str) -> Any:
-        return self._named(name, Div(text="", disable_math=True, sizing_mode="stretch_width", stylesheets=[_style()]))
+        return self._named(
+            name, Div(text="", disable_math=True, margin=0, sizing_mode="stretch_width", stylesheets=[_style()])
+        )
 
     def _ask(self) -> None:
         """What only a live page has: how old its figures are, and the field to type a key in with its answer."""

@@ -66,13 +66,13 @@ def tiles(past: Past) -> str:
     rows = sum(columns[f"rows_{side}"][-1] for side in range(len(past.join.sides)))
     late = 100 * sum(last.totals.late) / max(sum(last.totals.rows), 1)
     stored, kept = int(last.stored.sum()), size(float(last.bytes.sum()))
-    ratio = "busiest over mean" + ("" if isnan(last.own) else f", own {last.own:.2f}")
-    bound = "" if isnan(last.threshold) else f" of {last.threshold:g}"
+    own = "busiest / mean" if isnan(last.own) else f"own {last.own:.2f}"
+    bound = "" if isnan(last.threshold) else f", at {last.threshold:g} a plan"
     shown = [
         ("Batch", f"{last.batch:,}", duration(last.duration_ms / 1000)),
         ("Rows in", f"{short(rows)}/s", f"{short(sum(last.totals.rows))} in all"),
         ("Results out", f"{short(columns['results_s'][-1])}/s", f"{short(last.totals.results)} in all"),
-        ("Imbalance", f"{last.busy_ratio:.2f}", ratio + bound),
+        ("Imbalance", f"{last.busy_ratio:.2f}", own + bound),
         ("Instances", f"{last.instances}", html(last.asked.split(" on ")[0])),
         ("State", short(stored), f"{kept}, {short(last.totals.expired)} expired"),
         ("Rebalances", f"{len(past.migrations)}", f"{short(sum(m.tuples for m in past.migrations))} tuples moved"),

@@ -22,7 +22,6 @@ from bokeh.models import (
     FixedTicker,
     HoverTool,
     LinearColorMapper,
-    LogTicker,
     NumeralTickFormatter,
     Range1d,
     Span,
@@ -103,6 +102,11 @@ class Sources:
         self._aimed = start, end = self.aimed(many)
         self.batches.update(start=start, end=end, reset_start=start, reset_end=end)
 
+    @property
+    def knows_lag(self) -> bool:
+        """Whether the lag of some side is known: events have times, and these are of now."""
+        return any(bool(np.isfinite(self.history.data[f"lag_{side}"]).any()) for side in range(len(self.sides)))
+
     def go_on(self, many: int | None) -> None:
         """The same after new batches, unless the reader has moved the plots to look at older ones."""
         if (self.batches.start, self.batches.end) == self._aimed:
@@ -129,12 +133,13 @@ class Sources:
         self.instances.data = {**data, "instance": np.arange(len(stored)), "megabytes": size}
 
 
-def heat_map(sources: Sources, height: int = 250) -> figure:
-    """Busy time, instance by batch; a triangle over each batch that began with a rebalance."""
+def heat_map(sources: Sources, height: int = 300) -> figure:
+    """Busy time, instance by batch; a dashed line before each batch that began with a rebalance."""
     plot = _figure(sources, height, y_range=sources.rows, y_axis_label="instance")
     drawn = plot.image("image", x="x", y=-0.5, dw="dw", dh="dh", source=sources.heat, color_mapper=sources.colours)
     _hover(plot, [drawn], [("batch", "$x{0}"), ("instance", "$y{0}"), ("busy", "@image{0,0.0} ms")], mode="mouse")
-    marks = plot.vspan("left", source=sources.moves, line_color=RED, line_width=1.5, line_dash="dashed")
+    plot.vspan("left", source=sources.moves, line_color="white", line_width=3, line_alpha=0.8)
+    marks = plot.vspan("left", source=sources.moves, line_color=RED, line_width=2, line_dash="dashed")
     _hover(plot, [marks], [("rebalance", "before batch @batch"), ("tuples", "@tuples{0,0}")], mode="mouse")
     bar = ColorBar(color_mapper=sources.colours, width=8, height=height - 60, title="ms", border_line_color=None)
     bar.background_fill_color, bar.margin, bar.padding = None, 0, 4
@@ -145,7 +150,7 @@ def heat_map(sources: Sources, height: int = 250) -> figure:
     return plot
 
 
-def imbalance(sources: Sources, height: int = 220) -> figure:
+def imbalance(sources: Sources, height: int = 260) -> figure:
     """The busiest instance over the mean, and the strategy's own measure against its threshold; a dashed line where a
     rebalance was made."""
     plot = _figure(sources, height, y_axis_type="log")
@@ -153,7 +158,7 @@ def imbalance(sources: Sources, height: int = 220) -> figure:
     plot.vspan("left", source=sources.moves, line_color=RED, line_width=1.2, line_dash="dashed", line_alpha=0.7)
     own = plot.line("batch", "own", source=sources.history, color=ORANGE, line_width=2, legend_label="own measure")
     plot.step(
-        "batch", "threshold", source=sources.history, color=RED, line_width=2, mode="center",
+        "batch", "threshold", source=sources.history, color=GREY, line_width=2, mode="center", line_dash="dotdash",
         legend_label="its threshold",
     )  # fmt: skip
     busy = plot.line(
@@ -167,13 +172,14 @@ def imbalance(sources: Sources, height: int = 220) -> figure:
     )
     _hover(plot, [before], [("rebalance before batch", "@batch"), ("why", "@why"), ("imbalance", "@change"),
                             ("tuples", "@tuples{0,0}"), ("pause", "@pause{0,0} ms")], mode="mouse")  # fmt: skip
-    plot.yaxis.ticker = LogTicker(mantissas=[1, 2, 5], num_minor_ticks=0)
+    plot.scatter([0], [2.2], alpha=0)  # so that an even join has more than one tick
+    plot.yaxis.ticker = FixedTicker(ticks=[digit * 10.0**power for power in range(-2, 7) for digit in (1, 2, 5)])
     plot.yaxis.formatter = BasicTickFormatter(use_scientific=False)
     _legend(plot)
     return plot
 
 
-def rows_in(sources: Sources, height: int = 92) -> figure:
+def rows_in(sources: Sources, height: int = 104) -> figure:
     """Rows a second of each side, one above the other."""
     plot = _small(sources, height, "rows/s")
     names = [f"rows_{side}" for side in range(len(sources.sides))]
@@ -188,16 +194,16 @@ def rows_in(sources: Sources, height: int = 92) -> figure:
     return _without_batches(plot) if drawn else plot
 
 
-def results_out(sources: Sources, height: int = 80) -> figure:
+def results_out(sources: Sources, height: int = 100) -> figure:
     """Results a second."""
     plot = _small(sources, height, "results/s")
     plot.varea("batch", 0, "results_s", source=sources.history, color=GREEN, fill_alpha=0.35)
     line = plot.line("batch", "results_s", source=sources.history, color=GREEN, line_width=2)
     _hover(plot, [line], [("batch", "@batch"), ("results", "@results_s{0.0a}/s")])
-    return _without_batches(plot)
+    return plot
 
 
-def lag(sources: Sources, height: int = 88) -> figure:
+def lag(sources: Sources, height: int = 80) -> figure:
     """How far the latest event of each side is behind the clock."""
     plot = _small(sources, height, "lag s")
     lines = [
@@ -207,10 +213,10 @@ def lag(sources: Sources, height: int = 88) -> figure:
     ]  # fmt: skip
     tips = [(alias, f"@lag_{side}{{0,0.0}} s") for side, alias in enumerate(map(_plain, sources.sides))]
     _hover(plot, lines[:1], [("batch", "@batch"), *tips])
-    return plot
+    return _without_batches(plot)
 
 
-def batch_time(sources: Sources, height: int = 260) -> figure:
+def batch_time(sources: Sources, height: int = 344) -> figure:
     """What the time of each batch went into."""
     plot = _figure(sources, height, y_axis_label="seconds")
     names = [f"span_{n}" for n in range(len(SPANS))]
@@ -225,7 +231,7 @@ def batch_time(sources: Sources, height: int = 260) -> figure:
     return plot
 
 
-def state_now(sources: Sources, height: int = 220) -> figure:
+def state_now(sources: Sources, height: int = 164) -> figure:
     """Stored tuples of each instance after the last batch, by side."""
     plot = figure(height=height, sizing_mode="stretch_width", tools="", toolbar_location=None, y_axis_label="tuples")
     _plainly(plot)
@@ -244,7 +250,7 @@ def state_now(sources: Sources, height: int = 220) -> figure:
     return plot
 
 
-def state_over_time(sources: Sources, height: int = 132) -> figure:
+def state_over_time(sources: Sources, height: int = 90) -> figure:
     """Stored tuples of all instances, by side."""
     plot = _small(sources, height, "stored")
     names = [f"stored_{side}" for side in range(len(sources.sides))]
@@ -275,7 +281,7 @@ def late(sources: Sources, height: int = 92) -> figure:
 def _figure(sources: Sources, height: int, **options: Any) -> figure:
     plot = figure(
         height=height, sizing_mode="stretch_width", x_range=sources.batches, tools="xpan,xwheel_zoom,reset",
-        active_drag=None, active_scroll=None, toolbar_location="above", **options,
+        active_drag=None, active_scroll=None, toolbar_location="above", toolbar_inner=True, **options,
     )  # fmt: skip
     plot.toolbar.autohide, plot.toolbar.logo = True, None
     plot.xaxis.ticker.min_interval, plot.xaxis.ticker.num_minor_ticks = 1, 0
