@@ -6,7 +6,7 @@
         page.console                 what the console was told, by level
         page.requests                every address that was asked for
 
-It is Debian's Chromium (`apt-get install chromium`). Where it is missing, `MISSING` says so and tests are skipped by
+It is Debian's Chromium, which `make chromium` installs. Where it is missing, `MISSING` says so and tests are skipped by
 that name.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 PATH = shutil.which("chromium")
-MISSING = "Chromium is not installed: apt-get install chromium"
+MISSING = "Chromium is not installed: make chromium"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -42,6 +42,13 @@ DEEP_TEXT = """(() => {
   }
   walk(%s)
   return parts.join(" ").replace(/\\s+/g, " ")
+})()"""
+
+DRAWN = "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 300))"
+"""After this what a script has changed is on the screen."""
+BOX = """(() => {
+  const {x, y, width, height} = document.querySelector(%s).getBoundingClientRect()
+  return {x: x + window.scrollX, y: y + window.scrollY, width, height, scale: 1}
 })()"""
 
 
@@ -154,10 +161,14 @@ class Page:
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.ask("Emulation.setDeviceMetricsOverride", sizes)
 
-    def picture(self, path: Path) -> Path:
-        """A picture of what is seen, as PNG."""
+    def picture(self, path: Path, selector: str = "") -> Path:
+        """A picture of what is seen, or of one element, as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", {"format": "png"})["data"]))
+        self.run(DRAWN)
+        what: dict[str, Any] = {"format": "png"}
+        if selector:
+            what["clip"] = self.run(BOX % json.dumps(selector))
+        path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", what)["data"]))
         return path
 
     def close(self) -> None:

@@ -93,19 +93,19 @@ class Board:
             ("keys", "Hottest keys", "By name, with their share of the rows.", ("keys",), "narrow"),
             ("imbalance", "Imbalance", "1 is even. Triangles are rebalances; the strategy acts when its own measure "
              "crosses its threshold.", ("imbalance",), "half"),
-            ("flow", "Rows in, results out, lag", "Lag is the clock minus the latest event time; none is shown for a replay.",
-             ("rows", "lag", "results"), "half"),
-            ("time", "Where a batch's time goes", "By the driver's clock. Taking in is the receiving half of the "
-             "shuffle.", ("time",), "half"),
+            ("flow", "Rows in, results out, lag", "Lag is the clock minus the latest event time; none is shown for a "
+             "replay.", ("rows", "lag", "results"), "half"),
+            ("time", "Where a batch's time goes", "By the driver's clock; what is far above the usual is cut off. "
+             "Taking in is the receiving half of the shuffle.", ("time",), "half"),
             ("state", "State", "Stored tuples by instance now, over the batches, and those that expired.",
              ("state", "stored", "expiry"), "half"),
             ("moves", "Rebalances", "Why the table changed, what was foreseen, what came of it and what it cost.",
              ("moves",), "full"),
             ("sides", "Sides, watermark and late rows", "Rows that came too late are counted, never lost in silence.",
              ("sides", "late"), "half"),
-            ("table", "Where a key lives", "The routing table of the next batch." if not asked else
-             "Type a key: the routing table of the next batch says where it is stored and where it probes.",
-             ("table", *asked), "half"),
+            ("table", "Where a key lives", "Where the routing table of the next batch has the hottest keys."
+             if not asked else "Type a key: the routing table of the next batch says where it is stored and where it "
+             "probes.", ("table", *asked), "half"),
         )  # fmt: skip
         return [
             Section(self._prefix + anchor, title, hint, tuple(self._prefix + name for name in names), width)
@@ -127,7 +127,8 @@ class Board:
         self._say("keys", cards.keys(past))
         self._say("moves", cards.rebalances(past.migrations))
         self._say("sides", cards.sides(past))
-        self._say("table", cards.table_summary(past.table))
+        known = "" if self._finder is not None else cards.homes(past)
+        self._say("table", cards.table_summary(past.table) + known)
         self._answer()
 
     def stop(self, message: str) -> None:

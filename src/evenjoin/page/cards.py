@@ -74,7 +74,7 @@ def tiles(past: Past) -> str:
         ("Results out", f"{short(columns['results_s'][-1])}/s", f"{short(last.totals.results)} in all"),
         ("Imbalance", f"{last.busy_ratio:.2f}", own + bound),
         ("Instances", f"{last.instances}", html(last.asked.split(" on ")[0])),
-        ("State", short(stored), f"{kept}, {short(last.totals.expired)} expired"),
+        ("State", short(stored), f"tuples, {kept}"),
         ("Rebalances", f"{len(past.migrations)}", f"{short(sum(m.tuples for m in past.migrations))} tuples moved"),
         ("Late rows", f"{late:.2g} %", f"{short(sum(last.totals.late))} in all"),
     ]
@@ -133,6 +133,14 @@ def table_summary(table: RoutingTable | None) -> str:
     )
 
 
+def homes(past: Past, count: int = 4) -> str:
+    """Where the hottest keys live, for readers who cannot ask."""
+    if past.table is None or past.table.cube is not None:
+        return ""
+    hot = hottest(recent(past.moments), count)
+    return "".join(found(where(past.table, key.name, np.array([key.code], np.int64), past.join.sides)) for key in hot)
+
+
 def found(answer: Whereabouts) -> str:
     """Where a key lives that somebody asked for."""
     if answer.wrong:
@@ -151,7 +159,7 @@ def found(answer: Whereabouts) -> str:
 def _key(key: HotTotal, top: float, table: RoutingTable | None, aliases: tuple[str, ...]) -> str:
     lives = ""
     if table is not None and table.cube is None:
-        lives = _homes(where(table, key.name, np.array([key.code], np.int64), aliases).stays)
+        lives = _homes(where(table, key.name, np.array([key.code], np.int64), aliases).stays, table.instances)
     bar = f'<i class="bar" style="width:{100 * key.share / top:.1f}%"></i>'
     return (
         f'<tr><td class="name" title="{html(key.name)}">{html(key.name)}</td>'
@@ -160,10 +168,10 @@ def _key(key: HotTotal, top: float, table: RoutingTable | None, aliases: tuple[s
     )
 
 
-def _homes(stays: Sequence[Stay]) -> str:
-    """The instances that store tuples of a key, of whatever side."""
+def _homes(stays: Sequence[Stay], instances: int) -> str:
+    """The instances that store tuples of a key, of whatever side; how many they are, if they are more than three."""
     homes = sorted({instance for stay in stays for instance in stay.stored})
-    return ", ".join(map(str, homes[:6])) + (f" and {len(homes) - 6} more" if len(homes) > 6 else "")
+    return ", ".join(map(str, homes)) if len(homes) <= 3 else f"{len(homes)} of {instances}"
 
 
 def _instances(shares: dict[int, float]) -> str:

@@ -54,6 +54,8 @@ BRIGHTEST = 99.5
 """The percentile of busy times that has the strongest colour, so that one hiccup does not pale all the others."""
 LEAST = 0.05
 """The least imbalance that the logarithmic axis shows: some measures are 0 when all is even."""
+CUT = 3.0
+"""The time of a batch is drawn up to so many times that of nine batches in ten: the first one starts the workers."""
 FAR_S = 366 * 86400.0
 
 
@@ -69,6 +71,7 @@ class Sources:
         self.batches = Range1d(-0.5, 0.5)
         self._aimed = (-0.5, 0.5)
         self.rows = Range1d(0.5, -0.5)
+        self.seconds = Range1d(0, 1)
         self.colours = LinearColorMapper(palette=DAY, low=0, high=1, nan_color="rgba(0,0,0,0)")
         self.fill(None)
 
@@ -85,6 +88,9 @@ class Sources:
         step = np.diff(columns["batch"], prepend=columns["batch"][:1] - 1)
         columns |= {f"span_{n}": values for n, values in enumerate(spans(moments).values())}
         self.history.data = {**columns, "width": 0.86 * step, "middle": columns["batch"] - (step - 1) / 2}
+        took = columns["duration_s"]
+        usual = float(np.percentile(took, 90)) if len(took) else 1.0
+        self.seconds.end = max(min(CUT * usual, float(took.max(initial=0.0)) * 1.05), 1e-3)
         self._fill_heat(past)
         self.moves.data = _moves(past.migrations if past is not None else ())
         self._fill_instances(past)
@@ -218,7 +224,7 @@ def lag(sources: Sources, height: int = 80) -> figure:
 
 def batch_time(sources: Sources, height: int = 344) -> figure:
     """What the time of each batch went into."""
-    plot = _figure(sources, height, y_axis_label="seconds")
+    plot = _figure(sources, height, y_axis_label="seconds", y_range=sources.seconds)
     names = [f"span_{n}" for n in range(len(SPANS))]
     bars = plot.vbar_stack(
         names, x="middle", width="width", source=sources.history, color=SPAN_COLOURS, legend_label=list(SPANS),
@@ -226,7 +232,6 @@ def batch_time(sources: Sources, height: int = 344) -> figure:
     )  # fmt: skip
     tips = [(name, f"@span_{n}{{0.000}} s") for n, name in enumerate(SPANS)]
     _hover(plot, bars[2:3], [("batch", "@batch"), ("whole", "@duration_s{0.000} s"), *tips])
-    plot.y_range.start = 0
     _legend(plot, columns=4)
     return plot
 
