@@ -129,6 +129,7 @@ def test_the_public_names():
         "join",
         "local",
         "parquet",
+        "progress",
         "sliding",
         "strategies",
         "tumbling",

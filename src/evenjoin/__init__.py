@@ -22,6 +22,7 @@ from evenjoin.errors import (
     UnboundedStateWarning,
 )
 from evenjoin.runtime.settings import Guards
+from evenjoin.runtime.watch import progress
 from evenjoin.spec import sliding, tumbling
 from evenjoin.strategies.elastic import Scaling
 from evenjoin.version import VERSION
@@ -47,6 +48,7 @@ __all__ = [
     "join",
     "local",
     "parquet",
+    "progress",
     "sliding",
     "strategies",
     "tumbling",

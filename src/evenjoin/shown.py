@@ -3,6 +3,7 @@
     visible(text)   the text with control characters, line breaks and marks of direction written out     a terminal
     html(text)      the same, to stand in a page or in a quoted attribute                                a page
     Shown           a title and a table; `text()` for a terminal, `html()` for a notebook
+    Showing         a value that `print` and a notebook show as such a table
 
 Keys, aliases, conditions and paths come from outside: a key may hold an escape sequence that rewrites the terminal,
 characters that reverse what follows them, or markup. All of it goes through one of these functions first.
@@ -80,6 +81,26 @@ class Shown:
             parts.append(f"<table><thead><tr>{_row('th', self.columns)}</tr></thead><tbody>{body}</tbody></table>")
         parts += [f"<div>{html(note)}</div>" for note in self.notes]
         return f'<div class="evenjoin">{"".join(parts)}</div>'
+
+
+class Showing:
+    """A value that says by `shown` how it is shown. `print` and IPython show the text, a notebook the HTML; `repr` is
+    the value's own."""
+
+    __slots__ = ()
+
+    def shown(self) -> Shown:
+        """The value as a table."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.shown().text()
+
+    def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return self.shown().html()
 
 
 def together(parts: Iterable[Shown]) -> tuple[str, str]:

@@ -19,9 +19,8 @@ from evenjoin.cli.app import evenjoin as command
 from evenjoin.commit.history import read_history
 from evenjoin.errors import EvenJoinError
 from evenjoin.page import cards
-from evenjoin.page.follow import EVERY, Follower, thinned
+from evenjoin.page.follow import EVERY, Follower, read_whole, thinned
 from evenjoin.page.model import heat, series
-from evenjoin.page.report import read_whole
 from evenjoin.page.server import Address, open_page
 from evenjoin.page.whereabouts import Finder
 from evenjoin.page.words import verdict

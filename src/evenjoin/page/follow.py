@@ -40,6 +40,8 @@ MOST_MIGRATIONS = 200
 """So many of the newest migrations are kept."""
 BUDGET_S = 0.25
 """How long one refresh goes on reading older commits."""
+LONGEST_S = 600.0
+"""So long a report reads commits at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,15 @@ def thinned(entries: Iterable[int]) -> list[int]:
     return [entry for entry in newest_first if entry % (1 << ((newest - entry) // EVERY).bit_length()) == 0]
 
 
+def read_whole(checkpoint: Checkpoint) -> Past:
+    """All that a checkpoint still tells, for a report."""
+    return Follower(checkpoint).refresh(LONGEST_S)
+
+
 class Follower:
     """Reads one checkpoint, given as a path, a URI or a Folder. Safe to be asked by several threads."""
 
-    def __init__(
-        self, checkpoint: str | os.PathLike[str] | Folder, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic) -> None:
         folder = open_checkpoint(checkpoint)
         self._log, self._clock, self._lock = recorded_log(folder), clock, threading.Lock()
         self._moments: dict[int, Moment | None] = {}

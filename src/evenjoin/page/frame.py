@@ -59,8 +59,13 @@ def framed(document: Document, boards: Sequence[Framed], frame: Frame, live: boo
     """Make a document of boards, with the page around them."""
     put(document, [one.board for one in boards])
     document.title = visible(frame.heading)
-    document.template = Environment(autoescape=True).from_string(asset("page.html"))
+    document.template = _template()
     document.template_variables.update(variables(boards, frame, live))
+
+
+def without_boards(frame: Frame) -> str:
+    """A file with nothing but the frame."""
+    return str(_template().render(title=visible(frame.heading), **variables((), frame, live=False)))
 
 
 def variables(boards: Sequence[Framed], frame: Frame, live: bool) -> dict[str, Any]:
@@ -75,6 +80,10 @@ def variables(boards: Sequence[Framed], frame: Frame, live: bool) -> dict[str, A
         "policy": LIVE_POLICY if live else FILE_POLICY,
         "scripts": SCRIPTS if live else (),
     }
+
+
+def _template() -> Any:
+    return Environment(autoescape=True).from_string(asset("page.html"))
 
 
 def asked(join: RecordedJoin) -> str:

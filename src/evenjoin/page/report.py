@@ -1,7 +1,7 @@
 """The report: the boards of one or more checkpoints as one HTML file that needs no server and no network.
 
     write_report("ck", "report.html")          one join
-    render([...], frame)                       several, under tables of the caller's (bench/compare_report.py)
+    render([...], frame)                       several, under tables of the caller's (bench/compare_page.py)
 
 Guarantee: Bokeh's own scripts are part of the file, and its policy forbids to load anything. A checkpoint is only read.
 Not here: the look-up of a key, which asks a server (server.py); and anything that changes while one reads.
@@ -19,12 +19,9 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 
 from evenjoin.page.board import Board, choose_without_server
-from evenjoin.page.follow import Checkpoint, Follower, Past
-from evenjoin.page.frame import Frame, Framed, asked, framed
+from evenjoin.page.follow import Checkpoint, Past, read_whole
+from evenjoin.page.frame import Frame, Framed, asked, framed, without_boards
 from evenjoin.version import VERSION
-
-LONGEST_S = 600.0
-"""So long a report reads commits at most."""
 
 
 def write_report(checkpoint: Checkpoint, path: str | os.PathLike[str], now: float | None = None) -> Path:
@@ -38,13 +35,8 @@ def write_report(checkpoint: Checkpoint, path: str | os.PathLike[str], now: floa
     return out
 
 
-def read_whole(checkpoint: Checkpoint) -> Past:
-    """All that a checkpoint still tells."""
-    return Follower(checkpoint).refresh(LONGEST_S)
-
-
 def render(pasts: Sequence[tuple[str, Past]], frame: Frame, now: float) -> str:
-    """The file: a board for each past, under its title."""
+    """The file: a board for each past, under its title. There may be none."""
     boards = []
     for number, (title, past) in enumerate(pasts):
         prefix = f"run{number}-" if len(pasts) > 1 else ""
@@ -52,6 +44,8 @@ def render(pasts: Sequence[tuple[str, Past]], frame: Frame, now: float) -> str:
         board.show(past, now)
         choose_without_server(board)
         boards.append(Framed(title, prefix, board))
+    if not boards:  # Bokeh makes no page without a model
+        return without_boards(frame)
     document = Document()
     framed(document, boards, frame, live=False)
     html: str = file_html(

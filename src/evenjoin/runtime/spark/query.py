@@ -16,12 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from evenjoin import errors
 from evenjoin.errors import EvenJoinError
-from evenjoin.events import Migration
+from evenjoin.events import Migration, Progress
 from evenjoin.load.report import LoadReport
 from evenjoin.page.extra import require
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.local import migrations, progress
+from evenjoin.shown import Printer, Shown, together
 
 if TYPE_CHECKING:
     from evenjoin.page.server import Page
@@ -53,6 +54,10 @@ class JoinQuery:
         from evenjoin.page.server import Address, open_page
 
         return open_page(self._driver.folder, Address(host, port, token))
+
+    def progress(self) -> Progress | None:
+        """Counts of the last batch and since the first one; None before the first batch."""
+        return progress(self._driver)
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
@@ -88,6 +93,26 @@ class JoinQuery:
     def stop(self) -> None:
         self._query.stop()
         self.release()
+
+    def _shown(self) -> list[Shown]:
+        """What it joins and whether it runs; the totals; and the load of the last batch."""
+        spec, last, load = self._driver.spec, self.progress(), self.load()
+        state = "running" if self._query.isActive else "ended"
+        if last is None or load is None:
+            return [Shown(f"EvenJoin, {state}", notes=("No batch is committed yet.",))]
+        counts = zip(last.total.rows, last.total.late, last.stored, strict=True)
+        rows = tuple((side.alias, *(f"{n:,}" for n in some)) for side, some in zip(spec.sides, counts, strict=True))
+        notes = (f"{last.total.results:,} results, {len(self.migrations())} rebalances",)
+        return [Shown(f"EvenJoin, {state}", ("side", "rows", "late", "stored"), rows, notes), load.shown()]
+
+    def __str__(self) -> str:
+        return together(self._shown())[0]
+
+    def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return together(self._shown())[1]
 
     def release(self) -> None:
         """Give the checkpoint back, so that another query may use it. Only for a query that has ended."""
