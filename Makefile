@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.evenjoin-ready
+DOCS_STAMP := $(VENV)/.evenjoin-docs-ready
 ARGS   ?=
 MINUTES ?= 2
 SEED    ?= 1
@@ -16,7 +17,7 @@ export JAVA_HOME := $(JAVA_FOUND)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java chromium demo test test-slow test-page pictures chaos lint format bench compare clean
+.PHONY: help setup java chromium demo test test-slow test-page pictures chaos lint format docs bench compare clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -66,6 +67,14 @@ lint: setup  ## ruff and mypy --strict
 format: setup  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(DOCS_STAMP)  ## the documentation, built strictly into build/site: open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "evenjoin: the documentation is in build/site/index.html (with search: python3 -m http.server -d build/site)"
+
+$(DOCS_STAMP): $(STAMP) requirements-docs.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
 
 bench: setup java  ## EvenJoin against Spark's own stream-stream join on the same files; saves build/bench/*.json
 	@$(BIN)/python -m evenjoin.bench.run $(ARGS)

@@ -17,7 +17,7 @@ join = evenjoin.local(
     on="v.ad = c.ad AND c.ts BETWEEN v.ts AND v.ts + INTERVAL 30 SECONDS",
     event_time="ts",
     watermark="5 seconds",
-    select=["v.ad", "v.page", "c.user", "c.ts - v.ts AS waited"],
+    select=["v.ad", "v.page", "c.user", "v.ts AS viewed", "c.ts AS clicked"],
     instances=2,
 )
 batches = [

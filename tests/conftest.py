@@ -15,7 +15,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark writes its own checkpoint without starting a process for every file: a third of the time of a small query."""
 
-SESSION = ("tests/spark/", "tests/differential/", "tests/cases/test_spark.py", "tests/cli/test_examples.py")
+SESSION = ("tests/spark/", "tests/differential/", "tests/cases/test_spark.py", "tests/cli/test_examples.py",
+           "tests/docs/test_blocks.py")  # fmt: skip
 """Tests that share the session, and so a worker. Elsewhere the fixture `spark` is refused."""
 PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py",
              "tests/bench/test_three_sides.py")  # fmt: skip

@@ -147,6 +147,15 @@ def test_importing_evenjoin_loads_no_pyspark():
     assert run.stdout.strip() == ""
 
 
+def test_a_task_loads_what_it_runs():
+    """A new Python worker does not import the strategies; nothing imports pandas, which
+    pyarrow loads itself as soon as a list or a numpy array is turned into Arrow."""
+    heavy = ("pandas", "evenjoin.strategies", "evenjoin.load.adsp", "evenjoin.runtime.driver")
+    code = f"import sys, evenjoin.runtime.spark.tasks; print(*[name for name in {heavy} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.strip() == ""
+
+
 def test_pyspark_is_imported_by_one_layer_of_the_engine():
     """The core runs, and is tested, without Spark."""
     importers = {

@@ -1,7 +1,7 @@
 """The front door of the embedded engine: `evenjoin.local`. (That of Spark is runtime/spark/join.py.)
 
 Every setting is listed by name. Names, types and defaults are those of `evenjoin.join`, except for the sides, `late`,
-`instances` (a number by default) and `checkpoint`.
+`instances` (a number by default), `checkpoint` and `time_zone`.
 Guarantee: a join that cannot run is refused here with an error.
 Not here: what the settings must be (runtime/settings.py), and what the engine does with them (runtime/local.py).
 """
@@ -50,6 +50,7 @@ def local(
     idle_timeout: Duration | None = None,
     max_event_time_ahead: Duration | None = None,
     window: Window | None = None,
+    time_zone: str | None = None,
     select: str | Sequence[str] | None = None,
     late: str | os.PathLike[str] | LateOutput = "drop",
     strategy: str | Strategy | None = None,
@@ -65,24 +66,32 @@ def local(
     durability: Durability = "fsync",
     hooks: Hooks | None = None,
     checkpoint: str | os.PathLike[str] | Folder | None = None,
+    output: str | os.PathLike[str] | None = None,
+    partition_by: Sequence[str] = (),
 ) -> LocalJoin:
     """Join two or more streams in this process: `process({"o": table, "t": table})` joins one micro-batch.
 
     Arguments are those of `evenjoin.join`, with pyarrow schemas in place of DataFrames. `late` may be a function of
     (rows, alias, batch). State is kept in memory, or in the folder `checkpoint`, from which a later join goes on.
 
-    For exactly-once output number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
+    A condition has columns, literals, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, sums and abs, and means what it
+    means in Spark under ANSI. Everything else is refused by name: compute it as a column before. `time_zone` is
+    the zone in which dates, text and timestamps without a zone are compared with timestamps that have one.
+
+    `output` is a folder for the results, as parquet files: batch n is `batch_id=n` there, in folders by the values of
+    `partition_by`. Readers see it as soon as it is committed, whole and exactly once, also if the process dies.
+    For other exactly-once outputs number the batches and give a sink: `process(rows, batch=n, sink=write)` calls
     `write(results, n)` before batch n is committed. What `process` returns comes after the commit, so a process that
     dies before it has written that loses it.
     """
-    policy, output = late_policy(late)
+    policy, late_output = late_policy(late)
     check_named(schemas)
     for alias, schema in schemas.items():
         if not isinstance(schema, pa.Schema):
             raise SpecError(f"side {alias!r}: a pyarrow schema is needed, not {type(schema).__name__}")
     spec = build_spec(
         schemas, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
-        late=policy, watermark_policy=watermark_policy,
+        late=policy, watermark_policy=watermark_policy, time_zone=time_zone,
     )  # fmt: skip
     asked = Asked(
         strategy=strategy, instances=instances, layout=layout, guards=guards, scaling=scaling,
@@ -90,4 +99,4 @@ def local(
         merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys, durability=durability,
         hooks=hooks,
     )  # fmt: skip
-    return LocalJoin(spec, read_settings(spec, asked), checkpoint, output)
+    return LocalJoin(spec, read_settings(spec, asked), checkpoint, late_output, output, partition_by)

@@ -36,7 +36,9 @@ from evenjoin.placement.table import Buckets, Keys, Meeting, Region, RoutingTabl
 from evenjoin.placement.topology import Biclique, Cube, Grid, Topology, even_division
 from evenjoin.runtime.local import LocalJoin
 from evenjoin.runtime.settings import Hooks as Hooks
-from evenjoin.spec import JoinSpec, Scope, parse
+from evenjoin.spec import JoinSpec, Scope, read
+from evenjoin.spec.condition import ALWAYS
+from evenjoin.spec.expr import conjunction
 from evenjoin.strategies.adsp.areas import dichotomy
 from evenjoin.strategies.adsp.mapping import aligned
 from evenjoin.strategies.base import Static
@@ -52,7 +54,7 @@ def brute_force(spec: JoinSpec, data: Mapping[str, pa.Table], on: str | None = N
     """The results of the join over the whole input, as a multiset of rows. Every combination of rows is looked at."""
     schemas = {side.alias: data[side.alias].schema for side in spec.sides}
     type_ = None if spec.window is None else schemas[spec.sides[0].alias].field(spec.sides[0].event_time).type
-    condition = parse(on or spec.text, Scope(schemas, type_))
+    condition = conjunction(read(on or spec.text, Scope(schemas, type_), spec.time_zone)) or ALWAYS
     counts = [data[alias].num_rows for alias in schemas]
     total = math.prod(counts)
     found: Rows = Counter()

@@ -7,4 +7,4 @@ words (commit/identity.py); nothing reads older ones.
 from __future__ import annotations
 
 VERSION = "0.1.0"
-FORMAT = 6
+FORMAT = 7

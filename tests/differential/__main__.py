@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from differential.conditions import draw
+from differential.plain import plain
 from differential.run import embedded_verdicts, groups, summary, verdicts
 from differential.session import session
 from differential.tables import Tables
@@ -21,7 +22,8 @@ def main() -> None:
     parser.add_argument("--engine", choices=("spark", "embedded"), default="spark")
     asked = parser.parse_args()
     judged = verdicts if asked.engine == "spark" else embedded_verdicts
-    cases = [draw(seed) for seed in range(asked.first, asked.first + asked.count)]
+    drawn = draw if asked.engine == "spark" else plain
+    cases = [drawn(seed) for seed in range(asked.first, asked.first + asked.count)]
     with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as spark:
         tables, began, found = Tables(spark, Path(folder)), time.monotonic(), []
         for group in groups(cases):

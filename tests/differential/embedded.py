@@ -6,7 +6,6 @@ condition needs must be refused, by name.
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 from collections import Counter
@@ -20,19 +19,16 @@ from differential.conditions import Case
 from differential.tables import SIDES, Tables
 from evenjoin.errors import EvenJoinError, SpecError, UnboundedStateWarning
 
-TAKES_ZONE = "time_zone" in inspect.signature(evenjoin.local).parameters
-
 
 def answer(tables: Tables, case: Case) -> Answer:
     """What the embedded engine gives."""
     rows = {side: tables.arrow(case.flavour, side) for side in SIDES}
-    options = {"time_zone": case.zone} if TAKES_ZONE else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnboundedStateWarning)
             join = evenjoin.local(
                 {side: table.schema for side, table in rows.items()}, case.on, event_time=case.event_time,
-                select=["l.id AS a", "r.id AS b"], instances=2, **options,
+                select=["l.id AS a", "r.id AS b"], instances=2, time_zone=case.zone,
             )  # fmt: skip
     except SpecError as error:
         return Refused(first_line(error))

@@ -21,7 +21,7 @@ from evenjoin.runtime.spark.conditions.analyst import quiet
 def answers(tables: Tables, cases: Sequence[Case]) -> list[Answer]:
     """What Spark gives for cases of one mode and one flavour."""
     with in_mode(tables.spark, *cases[0].mode), configured(tables.spark, INTERPRETED), quiet():
-        found: dict[int, Answer] = {k: why for k, case in enumerate(cases) if (why := _refusal(tables, case))}
+        found: dict[int, Answer] = {k: why for k, case in enumerate(cases) if (why := refusal(tables, case))}
         fine = [k for k in range(len(cases)) if k not in found]
         found |= dict(zip(fine, _shared(tables, [cases[k] for k in fine]), strict=True))
     return [found[k] for k in range(len(cases))]
@@ -30,7 +30,7 @@ def answers(tables: Tables, cases: Sequence[Case]) -> list[Answer]:
 def answer(tables: Tables, case: Case) -> Answer:
     """What Spark's join gives for one case, asked alone."""
     with in_mode(tables.spark, *case.mode), quiet():
-        return _refusal(tables, case) or _joined(tables, case)
+        return refusal(tables, case) or _joined(tables, case)
 
 
 def fails_somehow(tables: Tables, case: Case) -> bool:
@@ -45,7 +45,7 @@ def fails_somehow(tables: Tables, case: Case) -> bool:
         return isinstance(answer(tables, case), Failed)
 
 
-def _refusal(tables: Tables, case: Case) -> Refused | None:
+def refusal(tables: Tables, case: Case) -> Refused | None:
     try:
         left, right = (tables.frame(case.flavour, side) for side in "lr")
         _ = left.join(right, sf.expr(case.on)).schema

@@ -14,8 +14,8 @@ from evenjoin.instance.programs import direct
 from evenjoin.spec import build_spec
 from thorough import examples
 
-NUMBERS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
-NAMES = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64())])
+NUMBERS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64()), ("odd", pa.bool_())])
+NAMES = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64()), ("odd", pa.bool_())])
 
 
 def three_sides(a_b, b_c, a_c=None, schema=NUMBERS):
@@ -34,7 +34,7 @@ def soon(one, two):
 
 
 def odd(one, two):
-    return one["k"] == two["k"] and one["v"] % 2 != two["v"] % 2
+    return one["k"] == two["k"] and one["odd"] != two["odd"]
 
 
 def beyond(one, two):
@@ -44,7 +44,7 @@ def beyond(one, two):
 SQL = {
     equal: "{0}.k = {1}.k",
     soon: "{0}.k = {1}.k AND {1}.t BETWEEN {0}.t AND {0}.t + 4",
-    odd: "{0}.k = {1}.k AND {0}.v % 2 <> {1}.v % 2",
+    odd: "{0}.k = {1}.k AND {0}.odd <> {1}.odd",
     beyond: "{1}.k BETWEEN {0}.k AND {0}.k + 1",
 }
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=5)
@@ -81,7 +81,9 @@ def check(edges, schema, batches, limit):
         for alias, drawn in zip("abc", batch, strict=True):
             for k, t in drawn:
                 number += 1
-                data[alias].append({"k": f"key {k}" if schema is NAMES else k, "t": t, "v": number})
+                data[alias].append(
+                    {"k": f"key {k}" if schema is NAMES else k, "t": t, "v": number, "odd": number % 2 == 1}
+                )
         results, receipt = alone.batch(data, pair_limit=limit)
         assert sum(receipt.results) == len(results)
         found.update(results)

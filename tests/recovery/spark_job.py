@@ -1,19 +1,20 @@
 """A join on real Spark in a process of its own, that dies where it is told to.
 
-    python spark_job.py FOLDER INSTANCES [driver:STEP:BATCH | worker:STEP:BATCH | all:STEP:BATCH | random:SEED:COUNT]
+    python spark_job.py FOLDER INSTANCES [driver:STEP:BATCH | worker:STEP:BATCH | all:STEP:BATCH | random:SEED:COUNT]...
 
 FOLDER holds the streams `l` and `r`, and for a join of three sides `m`; output goes to FOLDER/out, the checkpoint to
 FOLDER/ck. Each kill happens once: a marker file remembers it, so a restart of the same command goes on past it.
 
-* driver:STEP:BATCH  os._exit in the driver at that step of the commit story
+* driver:STEP:BATCH  os._exit in the driver at that step of the commit story, of this batch or a later one
 * worker:STEP:BATCH  os._exit in a Python worker; Spark retries the task (local[2,4])
 * random:SEED:COUNT  within this one run COUNT workers die at random steps, instances and batches
 * all:STEP:BATCH     SIGKILL to driver and JVM when a Python worker reaches that step of the batch, or of a later one
 * executor:STEP:BATCH  the same to the executor of that worker, with the shuffle files that it holds (MASTER: a cluster)
 
 The strategy is that of the environment variable STRATEGY (hash), and a planner's guards are off: it rebalances whenever
-it can. STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step is
-reached.
+it can. EXECUTION says where batches run (executors); in the driver it is the driver that reaches the steps of a worker.
+STRATEGY=sizes:2,8,3 is hash on that many instances, batch by batch. BATCH -1 is the first time the step
+is reached.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 STEPS = ("sealed", "joined", "receipt")
+"""The steps that every instance reaches, whoever writes its results."""
 
 
 class Kill:
@@ -36,7 +38,7 @@ class Kill:
         self.step, self.batch = step, batch
 
     def __call__(self, name: str, batch: int) -> None:
-        if name == self.step and self.batch in (batch, -1):
+        if name == self.step and batch >= self.batch:
             try:
                 self.marker.touch(exist_ok=False)
             except FileExistsError:
@@ -91,6 +93,17 @@ class KillAll:
         os.killpg(os.getsid(0), signal.SIGKILL)
 
 
+class Each:
+    """All of some disturbances, one after the other."""
+
+    def __init__(self, steps: list) -> None:
+        self.steps = steps
+
+    def __call__(self, name: str, number: int) -> None:
+        for step in self.steps:
+            step(name, number)
+
+
 class KillExecutor(KillAll):
     """SIGKILL to the executor of the worker: the parent of the daemon that forked it."""
 
@@ -103,6 +116,8 @@ class KillExecutor(KillAll):
             os.kill(int(executor), signal.SIGKILL)
         os._exit(37)
 
+
+WORKERS = {"all": KillAll, "executor": KillExecutor}
 
 BOUNDS = "r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
 CONDITIONS = {
@@ -140,17 +155,17 @@ def main() -> None:
     from evenjoin.testing import Hooks
 
     folder, instances = Path(sys.argv[1]), int(sys.argv[2])
-    step, worker_step = nothing, nothing
+    step, worker_steps = nothing, []
     for kill in sys.argv[3:]:
         kind, what, number = kill.split(":")
         if kind == "driver":
             step = Kill(folder, kind, what, int(number))
         elif kind == "worker":
-            worker_step = WorkerKill(folder, kind, what, int(number))
-        elif kind in ("all", "executor"):
-            worker_step = {"all": KillAll, "executor": KillExecutor}[kind](folder, what, int(number))
+            worker_steps.append(WorkerKill(folder, kind, what, int(number)))
+        elif kind in WORKERS:
+            worker_steps.append(WORKERS[kind](folder, what, int(number)))
         else:
-            worker_step = RandomKills(folder, int(what), int(number))
+            worker_steps.append(RandomKills(folder, int(what), int(number)))
     builder = SparkSession.builder.master(os.environ.get("MASTER", "local[2,40]")).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
@@ -167,8 +182,9 @@ def main() -> None:
         select=SELECT[names],
         instances=instances,
         strategy=chosen(os.environ.get("STRATEGY", "hash")),
+        execution=os.environ.get("EXECUTION", "executors"),
         guards=evenjoin.Guards(cooldown=0, min_gain=0, min_work=0),
-        hooks=Hooks(step=step, worker_step=worker_step),
+        hooks=Hooks(step=step, worker_step=Each(worker_steps)),
     )
     writer = joined.writeStream.format("parquet").option("path", str(folder / "out"))
     query = writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start()

@@ -17,7 +17,7 @@ import pytest
 
 from evenjoin.commit.identity import recorded_log
 from evenjoin.state.files import open_folder
-from recovery.spark_job import CONDITIONS, SELECT
+from recovery.spark_job import CONDITIONS, SELECT, STEPS
 from spark_streams import write_batches
 
 pytestmark = pytest.mark.spark
@@ -81,6 +81,25 @@ def test_killed_in_a_migration_then_many_times(batches, deaths, tmp_path):
     codes = [run(tmp_path, instances, kill) for instances, kill in runs]
     assert codes == [37, 37, 0], (tmp_path / "log").read_text()
     assert len(list(tmp_path.glob("killed-random-*"))) == deaths
+    check_output(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        ("all:sealed:1", "driver:executed:2", "all:receipt:3"),
+        pytest.param([f"all:{step}:{n}" for n in (1, 2, 3) for step in STEPS], marks=pytest.mark.slow),
+    ],
+    ids=["few", "many"],
+)
+def test_killed_in_the_driver_and_gone_on_elsewhere(kills, tmp_path, monkeypatch):
+    """SIGKILL of everything while instances run in the driver's process and, every other time, on the executors."""
+    streams(tmp_path, batches=5)
+    for number, kill in enumerate(kills):
+        monkeypatch.setenv("EXECUTION", ("driver", "executors")[number % 2])
+        assert run(tmp_path, 2, kill) in (37, -signal.SIGKILL), (tmp_path / "log").read_text()
+    monkeypatch.setenv("EXECUTION", "driver")
+    assert run(tmp_path, 3) == 0, (tmp_path / "log").read_text()
     check_output(tmp_path)
 
 

@@ -156,7 +156,7 @@ def test_old_data_is_joined_whatever_the_clock_says():
 def test_times_without_a_zone_may_be_those_of_any_zone(kind):
     """Where it is 14 hours later than in UTC a row of now is not ahead."""
     schema = TIMES.set(2, pa.field("t", kind))
-    with clocked([NOW.timestamp()], schema) as join:
+    with clocked([NOW.timestamp()], schema, time_zone="+14:00") as join:
         local = (NOW + timedelta(hours=14)).replace(tzinfo=None)
         times = [local, local + timedelta(days=2)]
         join.process({"l": at(*(t.date() if pa.types.is_date(kind) else t for t in times), schema=schema)})

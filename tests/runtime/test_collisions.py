@@ -26,7 +26,6 @@ CONDITIONS = [
     "l.name <=> r.name",
     "l.name = r.name AND l.x = r.x",
     "l.name <=> r.name AND l.x <=> r.x AND r.t BETWEEN l.t - 2 AND l.t + 1",
-    "upper(l.name) = upper(r.name)",
 ]
 
 

@@ -94,7 +94,7 @@ def test_full_history_stays_compact(kind, tmp_path):
 
 def test_a_window_keeps_only_its_span(tmp_path):
     """60 batches of a second each, a bound of two seconds: state, runs and files stay those of a few batches."""
-    on = "l.k % 50 = r.k % 50 AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
+    on = "l.v = r.v AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 2 SECONDS"
     options = {"event_time": "ts", "watermark": "1 second", "select": ["l.v"], "instances": 2, "checkpoint": tmp_path}
     stored, files, named = [], [], []
     with evenjoin.local({"l": INTS, "r": INTS}, on, **options) as join:

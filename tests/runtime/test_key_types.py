@@ -76,7 +76,6 @@ def test_nan_and_negative_zero_meet_as_in_spark():
         (pa.int32(), pa.int64(), 5),
         (pa.int64(), pa.float64(), 5),
         (pa.decimal128(5, 1), pa.decimal128(7, 3), D("1.5")),
-        (pa.decimal128(38, 0), pa.decimal128(38, 38), D("0")),
         (pa.string(), pa.large_string(), "abc"),
         (pa.string(), pa.dictionary(pa.int32(), pa.string()), "abc"),
         (pa.timestamp("ms"), pa.timestamp("us"), dt.datetime(2024, 1, 1)),

@@ -45,12 +45,14 @@ def test_keys_of_the_type_of_null(schemas, on, count):
     "on", ["l.k = r.k", "l.k <=> r.k", "l.k < r.k", "l.v = r.v AND l.k <> r.k", "abs(l.k - r.k) < 9"]
 )
 def test_unsigned_numbers_beyond_the_signed_ones(on):
-    """Spark has no unsigned numbers, so a value above 2^63 - 1 that is compared fails the batch with an error of ours.
-    Below that, and where nobody compares them, they are joined."""
+    """Spark has no unsigned numbers, so a value above 2^63 - 1 that is compared fails the batch with an error of ours,
+    which says what to do. Below that, and where nobody compares them, they are joined."""
     small = pa.table({"k": pa.array([1, 2, 5], pa.uint64()), "v": [1, 2, 3]}, UNSIGNED)
     large = pa.table({"k": pa.array([1, 2**63, 2**64 - 1], pa.uint64()), "v": [1, 2, 3]}, UNSIGNED)
     assert found(small, small, on) >= 0
-    with pytest.raises(EvenJoinError, match=r"fails for a value.*(9223372036854775808|18446744073709551615)"):
+    with pytest.raises(
+        EvenJoinError, match=r"fails for a value.*(9223372036854775808|18446744073709551615).*decimal128\(20, 0\)"
+    ):
         found(large, large, on)
     assert found(large, large, "l.v = r.v") == 3
 
@@ -76,4 +78,19 @@ def test_settings_of_a_strategy_that_it_does_not_have(strategy, says):
     """The refusal names the settings that there are, and never a Python function."""
     with pytest.raises(SpecError, match=says) as caught:
         evenjoin.local({"l": PLAIN, "r": PLAIN}, "l.k = r.k", strategy=strategy)
+    assert "__init__" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"theta": 2}, r"djb has no setting 'theta'; did you mean 'theta_max'\? it has theta_max, aim"),
+        ({"theta_max": "a lot"}, r"djb: .*its settings are theta_max, aim"),
+    ],
+    ids=str,
+)
+def test_settings_of_a_strategy_as_a_value(settings, says):
+    """The same where a strategy is made by its class."""
+    with pytest.raises(SpecError, match=says) as caught:
+        evenjoin.strategies.DJB(**settings)
     assert "__init__" not in str(caught.value)

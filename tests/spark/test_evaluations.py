@@ -38,7 +38,9 @@ def make(folder, batches=3, rows=80, seed=1):
 
 def joined(spark, folder, upstream=lambda frame: frame, **more):
     sides = {alias: upstream(read_stream(spark, folder / alias, SCHEMA)) for alias in "lr"}
-    return evenjoin.join(sides, on=ON, select=SELECT, **{"strategy": "random", "instances": 3, **more})
+    return evenjoin.join(
+        sides, on=ON, select=SELECT, execution="executors", **{"strategy": "random", "instances": 3, **more}
+    )
 
 
 def start(join, folder, sink):

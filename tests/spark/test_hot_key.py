@@ -73,7 +73,7 @@ def test_400_million_results_of_one_key(spark, tmp_path):
     sides = {alias: read_stream(spark, tmp_path / alias, SCHEMA) for alias in "lr"}
     watch = Watch()
     watch.start()
-    joined = evenjoin.join(sides, on=ON, strategy="random", instances=2, **OPTIONS)
+    joined = evenjoin.join(sides, on=ON, strategy="random", instances=2, execution="executors", **OPTIONS)
     writer = joined.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

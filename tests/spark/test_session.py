@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import evenjoin
-from evenjoin.runtime.spark.session import ARROW, AT_START, advice
+from evenjoin.runtime.spark.session import ARROW, AT_START, AT_START_LOCAL, FILE_MANAGER, advice
 
 
 class Builder:
@@ -27,6 +27,7 @@ def test_tune_keeps_what_the_user_has_set():
     assert evenjoin.tune(own)._options[key] == "false"
     assert evenjoin.tune(Builder(spark_master="local[2]"))._options["spark.shuffle.compress"] == "false"
     assert "spark.shuffle.compress" not in evenjoin.tune(Builder(spark_master="yarn"))._options
+    assert FILE_MANAGER not in evenjoin.tune(Builder(spark_master="yarn"))._options
 
 
 def test_java_options_are_added_to_the_users_own():
@@ -45,3 +46,31 @@ def test_a_tuned_session_needs_no_advice(spark, monkeypatch):
     assert advice(spark) == []
     monkeypatch.setitem(AT_START, "spark.python.unix.domain.socket.enabled", "something else")
     assert advice(spark) == ['.config("spark.python.unix.domain.socket.enabled", "something else")']
+
+
+@pytest.mark.spark
+def test_a_second_writer_of_a_checkpoint_file_is_refused(spark, tmp_path):
+    """The file manager that `tune` sets: a file is there whole or not at all, and a name that is taken, before or while
+    one writes, stays with its first content."""
+    jvm, folder = spark._jvm, tmp_path / "offsets"
+    loaded = jvm.Thread.currentThread().getContextClassLoader().loadClass(AT_START_LOCAL[FILE_MANAGER])
+    (maker,) = loaded.getConstructors()
+    arguments = jvm.java.util.ArrayList()
+    for argument in (jvm.org.apache.hadoop.fs.Path(f"file:{folder}"), spark._jsc.hadoopConfiguration()):
+        arguments.add(argument)
+    manager = maker.newInstance(arguments.toArray())
+    manager.mkdirs(jvm.org.apache.hadoop.fs.Path(f"file:{folder}"))
+    path = jvm.org.apache.hadoop.fs.Path(f"file:{folder}/0")
+    first, second, dead = (manager.createAtomic(path, False) for _ in range(3))
+    first.write(bytearray(b"first"))
+    second.write(bytearray(b"second"))
+    dead.write(bytearray(b"never closed"))
+    assert not (folder / "0").exists()
+    first.close()
+    with pytest.raises(Exception, match="FileAlreadyExists"):
+        second.close()
+    with pytest.raises(Exception, match="FileAlreadyExists"):
+        manager.createAtomic(path, False).close()
+    dead.cancel()
+    assert (folder / "0").read_bytes() == b"first"
+    assert [name.name for name in folder.iterdir() if not name.name.startswith(".")] == ["0"]

@@ -29,7 +29,9 @@ FEW = {"trijoin": 16, "tree": 1 << 17}
 
 def joined(spark, folder, strategy, upstream=lambda frame: frame, **more):
     sides = triple_streams(spark, folder, upstream)
-    return evenjoin.join(sides, on=ON, select=SELECT, **{"strategy": strategy, "instances": 2, **more})
+    return evenjoin.join(
+        sides, on=ON, select=SELECT, execution="executors", **{"strategy": strategy, "instances": 2, **more}
+    )
 
 
 def start(join, folder, sink):

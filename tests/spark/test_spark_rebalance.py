@@ -56,6 +56,7 @@ def test_a_migration_after_every_batch(spark, tmp_path, seed):
         instances=instances,
         layout="split" if seed % 2 else "shared",
         track=16,
+        execution="executors",
         hooks=Hooks(worker_step=dies),
     )
     writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / "ck"))

@@ -17,7 +17,8 @@ import evenjoin
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.kernels.band import asked_codes
 from evenjoin.kernels.hashing import ordered_int64
-from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, parse, read_condition, tumbling
+from evenjoin.spec import Condition, JoinSpec, Scope, build_spec, read, read_condition, tumbling
+from evenjoin.spec.expr import Expr, conjunction
 from thorough import examples
 
 INTS = pa.schema([(name, pa.int64()) for name in ("a", "b", "t")])
@@ -52,7 +53,6 @@ def shape(condition: Condition) -> dict[str, list[str]]:
          {"keys": ["wrap_add(wrap_negate(time(l.a)), 5L) = time(r.b)"], "residual": ["(l.a + r.b) = 5"]}),
         ("l.a - r.b = 0", {"keys": ["time(l.a) = time(r.b)"]}),
         ("l.a - l.a = l.b - r.b", {"residual": ["(l.a - l.a) = (l.b - r.b)"]}),
-        ("l.a * r.b = 5", {"residual": ["(l.a * r.b) = 5"]}),
         ("l.a + r.b <=> 5", {"residual": ["(l.a + r.b) <=> 5"]}),
         ("r.t BETWEEN l.t - 5 AND l.t + 6", {"ranges": ["-5 <= r.t - l.t <= 6"]}),
         ("l.t - 5 < r.t AND r.t < l.t + 6", {"ranges": ["-4 <= r.t - l.t <= 5"]}),
@@ -61,7 +61,7 @@ def shape(condition: Condition) -> dict[str, list[str]]:
         ("abs(l.t - r.t) >= 3", {"residual": ["abs(l.t - r.t) >= 3"]}),
         ("NOT (r.t < l.t OR r.t > l.t + 2)", {"ranges": ["0 <= r.t - l.t <= 2"]}),
         ("r.t - l.t <= 2.5", {"ranges": ["None <= r.t - l.t <= 2"]}),
-        ("2 * r.t <= 2 * l.t + 3", {"ranges": ["None <= r.t - l.t <= 1"]}),
+        ("r.t + r.t <= l.t + l.t + 3", {"ranges": ["None <= r.t - l.t <= 1"]}),
         ("r.t >= l.t + 5 AND r.t <= l.t + 4", {"ranges": ["5 <= r.t - l.t <= 4"]}),
         ("l.b > 4 AND r.b IN (1, 2)", {"filters": ["l: l.b > 4", "r: r.b IN (1, 2)"]}),
         ("l.b <> r.b", {"residual": ["l.b <> r.b"]}),
@@ -91,13 +91,13 @@ def test_intervals_become_microseconds() -> None:
         ("abs(t.ts - o.ts) <= INTERVAL 1 MINUTE", -minute, minute),
         ("t.day <= o.day + 2", None, 2 * day),
         ("t.day <= o.ts + INTERVAL 1 DAY", None, day),
-        ("t.day <= date_add(o.day, 3)", None, 3 * day),
-        ("t.day >= date_sub(o.day, 3)", -3 * day, None),
-        ("t.ts >= o.ts + 2 * INTERVAL 90 SECONDS", 3 * minute, None),
+        ("t.day >= o.day - INTERVAL 3 DAYS", -3 * day, None),
+        ("t.day < o.day + INTERVAL 36 HOURS", None, 1.5 * day - 1),
+        ("t.ts >= o.ts + INTERVAL 1 MINUTE 120 SECONDS", 3 * minute, None),
     ]:
-        (found,) = read_condition(on, scope).ranges
+        (found,) = read_condition(on, scope, "UTC").ranges
         assert (found.low, found.high, found.kind) == (low, high, "time")
-    (key,) = read_condition("t.ts = o.ts", scope).keys
+    (key,) = read_condition("t.ts = o.ts", scope, "UTC").keys
     assert key.type == pa.timestamp("us", "UTC")
     assert [e.type(scope.types) for e in (key.left, key.right)] == [key.type] * 2
 
@@ -131,21 +131,21 @@ def test_every_two_sided_public_case() -> None:
         ("l.a = q.a", "unknown alias 'q'", "q.a"),
         ("l.a = r.aa", "did you mean 'a'", "aa"),
         ("l.a = r.a AND zz > 1", "no column 'zz' on any side", "zz"),
-        ("l.a = 'x'", "x", "l.a"),
-        ("l.a = r.a AND sum(l.b) > 1", "aggregates", "sum"),
-        ("l.a = r.a AND rank() OVER (PARTITION BY l.a) = 1", "window functions", "rank"),
+        ("l.a = 'x'", "int64 and string do not compare", "l.a"),
+        ("l.a = r.a AND sum(l.b) > 1", "SUM() is not evaluated", "sum"),
+        ("l.a = r.a AND rank() OVER (PARTITION BY l.a) = 1", "RANK() is not evaluated", "rank"),
         ("l.a IN (SELECT 1)", "subquery", "l.a"),
-        ("l.a = r.a AND l.b BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC", "l.b"),
-        ("l.a = r.a AND my_udf(l.b)", "MY_UDF is not supported", "my_udf"),
-        ("l.a = r.a AND date_format(l.t, 'y') = '1'", "DATE_FORMAT is not supported", "date_format"),
-        ("l.a = (r.a", "not SQL", "a"),
-        ("l.a = ", "missing", "= "),
-        ("l.a = r.a l.b", "not", "l.b"),
+        ("l.a = r.a AND l.b BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC", "SYMMETRIC"),
+        ("l.a = r.a AND my_udf(l.b)", "MY_UDF() is not evaluated", "my_udf"),
+        ("l.a = r.a AND date_format(l.t, 'y') = '1'", "DATE_FORMAT() is not evaluated", "date_format"),
+        ("l.a = (r.a", "not understood", "(r.a"),
+        ("l.a = ", "missing", ""),
+        ("l.a = r.a l.b", "not understood", "r.a l.b"),
         ("l.a = 'open", "quotes", "'open"),
         ("l.a + 1", "a condition is needed", "l.a"),
         ("l.a AND r.a = 1", "a condition is needed", "l.a AND"),
         ("l.a\n  = r.zz", "no column 'zz'", "zz"),
-        ("l.t > r.t - INTERVAL 1 MONTH", "INTERVAL", "r.t"),
+        ("l.t > r.t - INTERVAL 1 MONTH", "has no fixed length", "INTERVAL"),
         ("window.start = l.t", "no window", "window"),
     ],
 )
@@ -156,14 +156,13 @@ def test_errors_point_at_the_place(on: str, message: str, caret: str | None) -> 
     assert message in str(error.value)
     if caret is not None:
         assert error.value.position is not None
-        at = on[error.value.position :]
-        assert at.startswith(caret) or (caret == "a" and at == "a") or (caret == "l.b" and on.endswith(at)), at
+        assert on[error.value.position :].startswith(caret)
 
 
 def test_type_mismatch_names_both_types() -> None:
     """A string does not join an integer; the message names both."""
     scope = Scope({"l": pa.schema([("k", pa.string())]), "r": pa.schema([("k", pa.int64())])})
-    with pytest.raises(ConditionError, match=r"string and int64.*CAST"):
+    with pytest.raises(ConditionError, match=r"string and int64 do not compare"):
         read_condition("k", scope)
     nested = Scope({a: pa.schema([("k", pa.list_(pa.int64()))]) for a in "lr"})
     with pytest.raises(ConditionError, match="list"):
@@ -192,7 +191,7 @@ value = st.one_of(st.none(), st.integers(-4, 4))
 rows = st.lists(st.tuples(value, value, value), min_size=1, max_size=6)
 column = st.sampled_from(["l.a", "l.b", "l.t", "r.a", "r.b", "r.t", "2", "1", "1.5"])
 term = st.one_of(
-    column, st.builds("{} {} {}".format, column, st.sampled_from("+-"), column), st.builds("2 * {}".format, column)
+    column, st.builds("{} {} {}".format, column, st.sampled_from("+-"), column), st.builds("{0} + {0}".format, column)
 )
 simple = st.one_of(
     st.builds("{} {} {}".format, term, st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "<=>"]), term),
@@ -202,6 +201,13 @@ simple = st.one_of(
     st.just("l.a = r.a OR (l.a IS NULL AND r.a IS NULL)"),
 )
 conjunctions = st.lists(st.builds("({})".format, simple), min_size=1, max_size=3).map(" AND ".join)
+
+
+def whole_of(on: str, scope: Scope) -> Expr:
+    """The condition as one expression."""
+    found = conjunction(read(on, scope, "UTC"))
+    assert found is not None
+    return found
 
 
 def matched(spec: JoinSpec, columns: dict[str, pa.Array], n: int) -> pa.Array:
@@ -244,7 +250,7 @@ def test_the_parts_mean_the_whole(on: str, left: list[tuple[int]], right: list[t
     pairs = [(*x, *y) for x in left for y in right]
     names = [f"{alias}.{name}" for alias in "lr" for name in INTS.names]
     columns = {name: pa.array([pair[i] for pair in pairs], pa.int64()) for i, name in enumerate(names)}
-    whole = pc.fill_null(parse(on, SCOPE).evaluate(columns, len(pairs)), False)
+    whole = pc.fill_null(whole_of(on, SCOPE).evaluate(columns, len(pairs)), False)
     spec = build_spec({"l": INTS, "r": INTS}, on, **options)  # type: ignore[arg-type]
     assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
 
@@ -283,9 +289,9 @@ def test_the_parts_mean_the_whole_in_time(on: str, pairs: list[tuple[int]], even
             .cast(pa.int64() if scale > 1 else pa.int32())
             .cast(t)
         )
-    whole = pc.fill_null(parse(on, Scope(schemas)).evaluate(columns, len(pairs)), False)
+    whole = pc.fill_null(whole_of(on, Scope(schemas)).evaluate(columns, len(pairs)), False)
     for equality in ("o.k = t.k AND ", ""):
-        spec = build_spec(schemas, equality + on, event_time=event_time)
+        spec = build_spec(schemas, equality + on, event_time=event_time, time_zone="UTC")
         assert matched(spec, columns, len(pairs)).to_pylist() == whole.to_pylist()
 
 
@@ -294,27 +300,35 @@ NUMBERS = {
     "f": pa.array([0.0, 0.1, 0.3, 0.7, 1.1, -2.5, 16777217.0, 3e38, -3e38, math.nan, -math.inf, None], pa.float32()),
     "d": pa.array([Decimal(n) / 100 for n in (-150, 0, 30, 31, 70, 110)], pa.decimal128(6, 2)),
     "e": pa.array([Decimal(n) / 1000 for n in (-1500, 0, 299, 300, 301)], pa.decimal128(7, 3)),
-    "w": pa.array([Decimal("0.3"), Decimal("1e25"), None], pa.decimal128(38, 10)),
+    "w": pa.array([Decimal("0.3"), Decimal("1e19"), None], pa.decimal128(30, 10)),
     "k": pa.array([-1, 0, 1, 10**16, 10**16 + 1, 2**53 + 1, None], pa.int64()),
 }
-numbers = st.sampled_from(list(NUMBERS))
-sizes = st.sampled_from(["0", "0.1", "0.2", "0.3", "0.4", "1", "-0.1", "0.3D", "1e16", "CAST(0.1 AS FLOAT)"])
-factors = st.sampled_from(["0.1", "3", "0.7D", "-1.1"])
-loose = st.one_of(
-    st.builds("abs(l.a - r.b) {} {}".format, st.sampled_from(["<", "<="]), sizes),
-    st.builds("r.b BETWEEN l.a - {} AND l.a + {}".format, sizes, sizes),
-    st.builds("l.a {} r.b".format, orders.filter("=".__ne__)),
-    st.builds("l.a - r.b {} {}".format, orders.filter("=".__ne__), sizes),
-    st.builds("l.a + {} + {} {} r.b".format, sizes, sizes, orders.filter("=".__ne__)),
-    st.builds("{} * l.a + {} {} {} * r.b".format, factors, sizes, orders.filter("=".__ne__), factors),
-    st.builds("r.b BETWEEN {} * l.a AND {} * l.a".format, factors, factors),
-)
+unequal = orders.filter("=".__ne__)
+
+
+def loose(columns: str, sizes: list[str]) -> st.SearchStrategy[tuple[str, str, str]]:
+    """Comparisons of l.a and r.b with such constants, and a column for each."""
+    size, of = st.sampled_from(sizes), st.sampled_from(columns)
+    texts = st.one_of(
+        st.builds("abs(l.a - r.b) {} {}".format, st.sampled_from(["<", "<="]), size),
+        st.builds("r.b BETWEEN l.a - {} AND l.a + {}".format, size, size),
+        st.builds("l.a {} r.b".format, unequal),
+        st.builds("l.a - r.b {} {}".format, unequal, size),
+        st.builds("l.a + {} + {} {} r.b".format, size, size, unequal),
+        st.builds("l.a + l.a + {} {} r.b".format, size, unequal),
+        st.builds("{} - l.a {} r.b - {}".format, size, unequal, size),
+    )
+    return st.tuples(texts, of, of)
+
+
+EXACT = ["0", "0.1", "0.2", "0.3", "0.4", "1", "-0.1"]
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(loose, numbers, numbers)
-def test_the_parts_mean_the_whole_in_numbers_that_round(on: str, a: str, b: str) -> None:
+@given(st.one_of(loose("xf", [*EXACT, "0.3D", "1.5F"]), loose("xfk", ["0", "1", "0.1D", "1e16"]), loose("dewk", EXACT)))
+def test_the_parts_mean_the_whole_in_numbers_that_round(drawn: tuple[str, str, str]) -> None:
     """The same for floats and decimals: every pair of values that sit on edges, round, overflow or are no numbers."""
+    on, a, b = drawn
     left, right = NUMBERS[a], NUMBERS[b]
     schemas = {"l": pa.schema([("a", left.type)]), "r": pa.schema([("b", right.type)])}
     count = len(left) * len(right)
@@ -322,7 +336,7 @@ def test_the_parts_mean_the_whole_in_numbers_that_round(on: str, a: str, b: str)
         "l.a": left.take(pa.array([i // len(right) for i in range(count)])),
         "r.b": right.take(pa.array([i % len(right) for i in range(count)])),
     }
-    whole = pc.fill_null(parse(on, Scope(schemas)).evaluate(columns, count), False)
+    whole = pc.fill_null(whole_of(on, Scope(schemas)).evaluate(columns, count), False)
     assert matched(build_spec(schemas, on), columns, count).to_pylist() == whole.to_pylist()
 
 

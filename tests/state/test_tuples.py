@@ -52,7 +52,7 @@ BOUND = " AND r.{t} BETWEEN l.{t} AND l.{t} + INTERVAL 5 SECONDS"
         ("l.k = r.k AND r.n >= l.n", {"event_time": "n"}, ["n"], [], {"n": TIME}),
         ("l.k = r.k", {"event_time": "t"}, ["t"], ["t"], {}),
         ("l.k = r.k", {"event_time": "t", "window": tumbling(10)}, ["t", "k"], ["t"], {"k": CODE}),
-        ("l.k = r.k AND l.n * r.n > l.small", {}, ["k"], ["small", "n"], {"k": CODE}),
+        ("l.k = r.k AND l.n <> r.n + l.small", {}, ["k"], ["small", "n"], {"k": CODE}),
         ("l.k < r.k", {}, ["k", "n"], ["n"], {"k": CODE}),
         ("l.small < r.k", {}, ["small"], [], {"small": CODE}),
         ("l.x < r.x", {}, ["n"], ["n", "x"], {}),

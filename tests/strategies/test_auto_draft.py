@@ -215,6 +215,16 @@ def test_three_keys_on_two_cores():
     assert uneven(draft) <= 1.03
 
 
+def test_long_tasks_are_relieved_one_after_another_though_the_first_saves_nothing():
+    """Fifteen equal keys on twelve cores take two rounds. They still do while more than twelve are whole, so dividing
+    one, or two, saves nothing yet."""
+    table = table_of(48)
+    keys = {at(table, i, start=1000)[0]: (600_000, 0, 0, 0, 0, 0) for i in range(15)}
+    draft = draft_of(table, keys, cores=12)
+    assert made(draft) is not table
+    assert uneven(draft) <= 1.15
+
+
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_one_instance_has_nothing_to_plan(cores):
     table = table_of(1)

@@ -28,7 +28,7 @@ from evenjoin.runtime.settings import Guards
 from evenjoin.strategies.elastic import Scaling
 
 System = Literal[
-    "evenjoin", "embedded", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"
+    "evenjoin", "evenjoin-driver", "embedded", "spark-rocksdb", "spark-hdfs", "spark-tuned", "spark-bucketed", "duckdb"
 ]  # fmt: skip
 Near = tuple[str, str, int]
 """Columns of two sides, the earlier side first, and how far apart their whole numbers are at most in a result: ("l.k",
@@ -93,6 +93,7 @@ class Outcome:
     results: int
     used: Usage  # from the start of the query to its end, without the start of the JVM
     batch_ms: tuple[float, ...] = ()
+    digest: str = ""  # of the written results as a multiset; empty where they were not written
 
     @property
     def rows_per_s(self) -> float:

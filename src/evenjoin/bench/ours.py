@@ -1,9 +1,11 @@
 """EvenJoin in the same harness as its peers: same files, session, trigger and sink.
 
-The results go to Spark's ``noop`` source: every row with every selected column is made and handed to the JVM, as for
-the peer. (With ``output`` they go to parquet files, as the peer's do.) Results are counted by the engine itself, as the
-peer's are by its sink. The files are read by EvenJoin's own parquet source (``source="evenjoin"``), or by Spark's, as
-the peer reads them (``source="spark"``).
+The results go to ``noop``: every row with every selected column is made, as for the peer. A batch on the executors
+hands them to Spark's ``noop`` source in the JVM; one in the driver drops them as Arrow. (With ``output`` they go to
+parquet files, as the peer's do.) Results are counted by the engine itself, as the peer's are by its sink. ``evenjoin``
+runs every batch on executors, ``evenjoin-driver`` in the driver's process. The files are read by EvenJoin's own parquet
+source (``source="evenjoin"``), or by Spark's, as the peer reads them
+(``source="spark"``).
 
 ``embedded`` is the engine in this process, without Spark: a file of each side is a batch, and its instances run one
 after the other. A batch's time is then all the work there is, whatever the number of cores.
@@ -21,6 +23,8 @@ from evenjoin.bench.cpu import Clock
 from evenjoin.bench.jobs import Job, Outcome
 from evenjoin.bench.peers import outcome_of, stream, sunk
 from evenjoin.bench.session import open_session
+
+PLACES = {"evenjoin": "executors", "evenjoin-driver": "driver"}
 
 
 def run_evenjoin(job: Job) -> Outcome:
@@ -76,4 +80,5 @@ def arguments(job: Job) -> dict[str, Any]:
         "guards": options.guards,
         "scaling": options.scaling,
         "track": options.track,
+        **({"execution": PLACES[job.system]} if job.system in PLACES else {}),
     }

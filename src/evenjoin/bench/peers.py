@@ -29,8 +29,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow.parquet as pq
-
 from evenjoin.bench.cpu import Clock, Usage
 from evenjoin.bench.jobs import Job, Near, Outcome
 from evenjoin.bench.session import open_session
@@ -77,8 +75,7 @@ def run_spark(job: Job) -> Outcome:
     used = clock.read()
     seen = [json.loads(p.json) for p in query.recentProgress]
     told = sum(max(int(p["sink"]["numOutputRows"]), 0) for p in seen)
-    results = told if job.output is None else written(job.output)
-    return outcome_of(job, query, sum(p["numInputRows"] for p in seen), results, used)
+    return outcome_of(job, query, sum(p["numInputRows"] for p in seen), told, used)
 
 
 def steps_of(job: Job) -> tuple[str, ...]:
@@ -126,9 +123,25 @@ def sunk(writer: Any, job: Job) -> Any:
     return writer.format("noop") if job.output is None else writer.format("parquet").option("path", job.output)
 
 
-def written(folder: str) -> int:
-    """The rows of all parquet files below a folder."""
-    return sum(pq.read_metadata(path).num_rows for path in Path(folder).rglob("*.parquet"))
+def written(folder: str) -> tuple[int, str]:
+    """The rows of all parquet files below a folder: how many, and a digest that does not depend on their order."""
+    import duckdb
+
+    files = [str(path) for path in Path(folder).rglob("*.parquet")]
+    if not files:
+        return 0, ""
+    with duckdb.connect() as connection:
+        described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [files]).fetchall()
+        columns = {name: type_ for name, type_, *_ in described if name != "batch_id"}
+        # a point in time has a zone in some files and none in others (Spark's INT96)
+        values = ", ".join(
+            f'epoch_us("{name}")' if columns[name].startswith("TIMESTAMP") else f'"{name}"::VARCHAR'
+            for name in sorted(columns)
+        )
+        asked = f"SELECT count(*), sum(hash({values})::HUGEINT) FROM read_parquet(?)"
+        found = connection.execute(asked, [files]).fetchone()
+    assert found is not None
+    return found[0], str(found[1])
 
 
 def _timed(frame: DataFrame, job: Job) -> DataFrame:
@@ -136,17 +149,24 @@ def _timed(frame: DataFrame, job: Job) -> DataFrame:
 
 
 def run_duckdb(job: Job) -> Outcome:
-    """The same join as one batch query; counts the rows, does not build them."""
+    """The same join as one batch query. It counts the rows; where the job has a folder for them, it writes them."""
     import duckdb
 
     tables = parquet_tables(job.folders)
+    joined = joined_tables(job, tables)
     clock = Clock()
     with duckdb.connect() as connection:
-        connection.execute(f"SET threads = {job.cores}")
-        results = connection.execute(f"SELECT count(*) FROM {joined_tables(job, tables)}").fetchone()
-        used = clock.read()
+        connection.execute(f"SET threads = {job.cores}; SET TimeZone = 'UTC'")
+        if job.output is None:
+            found = connection.execute(f"SELECT count(*) FROM {joined}").fetchone()
+            used, results, digest = clock.read(), found[0] if found else 0, ""
+        else:
+            Path(job.output).mkdir(parents=True)
+            rows = f"SELECT {', '.join(job.select)} FROM {joined}"
+            connection.execute(f"COPY ({rows}) TO '{Path(job.output) / 'all.parquet'}' (FORMAT parquet)")
+            used, (results, digest) = clock.read(), written(job.output)
         counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables.values()]
-    return Outcome("duckdb", sum(n[0] for n in counts if n), results[0] if results else 0, used)
+    return Outcome("duckdb", sum(n[0] for n in counts if n), results, used, digest=digest)
 
 
 def parquet_tables(folders: Mapping[str, str]) -> dict[str, str]:
@@ -187,18 +207,16 @@ def stream(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def outcome_of(job: Job, query: Query, rows: int, results: int, used: Usage) -> Outcome:
-    """The outcome of a finished streaming query, with Spark's own measurement of each batch's time."""
-    return Outcome(
-        job.system,
-        rows=rows,
-        results=results,
-        used=used,
-        batch_ms=batch_ms(query),
-    )
+    """The outcome of a finished streaming query, with Spark's own measurement of each batch's time. Results that were
+    written are counted in the files."""
+    digest = ""
+    if job.output is not None:
+        results, digest = written(job.output)
+    return Outcome(job.system, rows, results, used, batch_ms(query), digest)
 
 
 def batch_ms(query: Query) -> tuple[float, ...]:
-    """How long every micro-batch that read something took, from Spark's progress. (EvenJoin's parquet source hands
-    Spark file names: its input rows are files.)"""
+    """How long every micro-batch took, from Spark's progress. A trigger that found nothing to read has no batch. (The
+    input rows do not tell: of files that EvenJoin reads itself Spark counts none.)"""
     told = (json.loads(progress.json) for progress in query.recentProgress)
-    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if batch["numInputRows"])
+    return tuple(float(batch["durationMs"]["triggerExecution"]) for batch in told if "addBatch" in batch["durationMs"])

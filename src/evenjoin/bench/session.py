@@ -21,6 +21,7 @@ from evenjoin.runtime.spark.session import ARROW
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 SETTINGS = {
     "spark.driver.memory": "6g",
     "spark.driver.host": "localhost",
@@ -32,6 +33,7 @@ SETTINGS = {
     "spark.shuffle.compress": "false",  # one machine: nothing to gain, for either system
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.extraJavaOptions": ARROW,  # only EvenJoin's results pass through Arrow
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,  # 75 to 135 ms a batch less, for both
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # an inner join gains nothing from an empty batch
 }

@@ -15,6 +15,7 @@ from evenjoin.bench.peers import run_duckdb, run_spark
 
 SYSTEMS: dict[str, Callable[[Job], Outcome]] = {
     "evenjoin": run_evenjoin,
+    "evenjoin-driver": run_evenjoin,
     "embedded": run_embedded,
     "spark-rocksdb": run_spark,
     "spark-hdfs": run_spark,

@@ -37,6 +37,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from evenjoin.commit.shown import Shown
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
 from evenjoin.events import Migration, Times, Totals, Verdict
 from evenjoin.load.report import LoadReport
@@ -54,6 +55,8 @@ TRIES = 64
 """How often a start that others come before looks for the next free number."""
 SEGMENT = re.compile(r"segments/\d+/[\w.-]+\.arrow")
 """What the name of a segment looks like: never absolute, never outside of the checkpoint."""
+READY_NAME = re.compile(r"(\d+\.s\d+t\d+)?")
+"""What the name of a folder of results looks like that is ready to be shown; nothing, if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Commit:
     migrated            the entry of the latest commit before this one that has a migration; None if there is none
     verdict             the decision on `next_table`, and its grounds
     offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
+    output              the files of results to be shown after it (shown.py); None if the sink is none of files
     memory              what the strategy wants to know after the next batch; None if it remembers nothing
     times               what the time of the batch was spent on
     """
@@ -101,6 +105,7 @@ class Commit:
     migrated: int | None = None
     memory: dict[str, Any] | None = None
     times: Times = field(default_factory=Times)
+    output: Shown | None = None
 
     @property
     def tables(self) -> frozenset[str]:
@@ -127,6 +132,7 @@ class Commit:
             "migrated": self.migrated,
             "memory": self.memory,
             "times": asdict(self.times),
+            "output": asdict(self.output) if self.output else None,
         }
 
     @classmethod
@@ -142,6 +148,7 @@ class Commit:
                 "totals": Totals.from_json(data["totals"]),
                 "verdict": Verdict.from_json(data["verdict"]) if data["verdict"] else None,
                 "times": Times.from_json(data.get("times", {})),
+                "output": Shown(**data["output"]) if data["output"] else None,
             }
         )
 
@@ -201,8 +208,9 @@ class CommitLog:
         found = Start(data["entry"], data["last"]) if data.pop("kind", None) == "start" else Commit.from_json(data)
         files = found.manifest.files if isinstance(found, Commit) else ()
         strange = sorted(name for name in files if not SEGMENT.fullmatch(name))
-        if found.entry != entry or strange:
-            what = f"the segment {strange[0]!r}" if strange else f"entry {found.entry}"
+        ready = found.output.ready if isinstance(found, Commit) and found.output else ""
+        if found.entry != entry or strange or not READY_NAME.fullmatch(ready):
+            what = f"the segment {strange[0]!r}" if strange else f"entry {found.entry}, output {ready!r}"
             raise StateCorruptionError(f"commits/{entry} names {what}: it was not written so; restore it from a copy")
         return found
 

@@ -2,8 +2,8 @@
 
     {"checkpoint": "6f1e...", "note": "written by EvenJoin ..."}
 
-A join writes a batch under the batch's number and replaces what is there, because a replayed batch is written again.
-Two checkpoints that write into one folder would replace each other's batches. So:
+A join shows a batch under the batch's number (shown.py), and late rows are replaced under that number. Two checkpoints
+that write into one folder would be in each other's way. So:
 
 * a folder whose marker names another checkpoint is refused, also if that checkpoint was deleted and made anew at the
   same path: its uuid is another one (identity.py);
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from evenjoin.errors import CheckpointMismatchError
 from evenjoin.state.files import Folder, LocalFolder, open_folder
+from evenjoin.state.places import Place, open_place
 from evenjoin.state.remote import RemoteFolder
 
 MARKER = "_evenjoin.json"
@@ -42,6 +43,10 @@ class Output:
     @property
     def folder(self) -> Folder:
         return open_folder(self.location)
+
+    @property
+    def place(self) -> Place:
+        return open_place(self.location)
 
     def check(self) -> bool:
         """Whether the marker is there. CheckpointMismatchError if the folder is another's. Nothing is written."""

@@ -6,7 +6,8 @@
 
 Nothing is rewritten. A start that names an earlier commit takes the later one back, and fences off whoever still runs.
 Spark's own checkpoint is made to match: its note that the batch is done goes, and plans for later batches go, so that
-Spark replays the batch with the same offsets.
+Spark replays the batch with the same offsets. If the batch was shown in an output of files, its folder there goes, and
+readers miss the batch until it is shown again.
 
 Guarantee: state and answers are those of the commit before. The driver keeps the files that the last commit but one
 names; if any of them is gone or has another size, nothing is changed and StateCorruptionError says so.
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from evenjoin.commit.identity import check_ours, recorded_log
 from evenjoin.commit.log import Commit, CommitLog, Start
 from evenjoin.commit.owner import Owner
+from evenjoin.commit.shown import Shown, hide
 from evenjoin.errors import StateCorruptionError
 from evenjoin.state.files import Folder
+from evenjoin.state.places import open_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ def take_back(folder: Folder) -> TakenBack:
         if before is not None:
             _check_files(folder, before)
         batch = 0 if before is None else before.batch + 1
+        output = _output(log, entries, before)
         log.append_start(Start(entries[-1] + 1, before.entry if before else None))
+        if output is not None:
+            hide(open_place(output.output), batch, output.staged(folder))
         _rewind_spark(folder, batch)
     finally:
         owner.release()
@@ -64,6 +70,14 @@ def _before_last(log: CommitLog, entries: list[int]) -> Commit | None:
         number = beside.last if isinstance(beside, Start) else beside.entry if beside is not None else None
     found = log.read(number) if number is not None else None
     return found if isinstance(found, Commit) else None
+
+
+def _output(log: CommitLog, entries: list[int], before: Commit | None) -> Shown | None:
+    """Where the batch was shown: by its own commit, or if that cannot be read by the one before."""
+    seen = _readable(log, entries[-1])
+    last = _readable(log, seen.last) if isinstance(seen, Start) and seen.last is not None else seen
+    commit = last if isinstance(last, Commit) else before
+    return None if commit is None else commit.output
 
 
 def _readable(log: CommitLog, entry: int) -> Commit | Start | None:

@@ -9,7 +9,8 @@ Guarantees:
 * Each result is emitted once. Of its tuples the one that counts as the last to arrive probes, at the instance that
   stores the others. The order rule of program.py decides which one that is.
 * A second run on the same input gives the same results. It seals the same content under other file names.
-* The receipt is the last thing written. An instance without a receipt counts as not having run.
+* The receipt is the last thing written. An instance without a receipt counts as not having run. Where results are
+  written as files (results.py), these are closed before it.
 * Memory holds the batch's arrivals, `pair_limit` pairs a step however hot a key is, and the runs that are merged (at
   most `merge_budget` tuples of a store).
 
@@ -21,8 +22,10 @@ runs state (runtime/advance.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -34,6 +37,7 @@ from evenjoin.instance.emit import result_rows
 from evenjoin.instance.follow import Here, Trail, follow
 from evenjoin.instance.late import write_late
 from evenjoin.instance.program import Path
+from evenjoin.instance.results import ResultsWriter
 from evenjoin.instance.tally import Tally, aging, cell_askers, cell_counts, heavy_keys, newly_kept, still_kept
 from evenjoin.instance.verify import dirty_codes
 from evenjoin.instance.work import Work
@@ -94,6 +98,7 @@ def join_batch(
 ) -> Iterator[pa.RecordBatch | Sent | Note]:
     """The results of one instance for one batch, at one hop. If another hop follows, also what is sent there and, as
     the last item, the note that says how much it was. The receipt is written after the caller has taken the last item.
+    If the work says where results are written, they go into files there and are not yielded; the receipt names them.
 
     `attempt` names this one execution of the instance. With the numbers of the start and the try it is part of the name
     of every file that is written, so that no execution ever overwrites the files of another.
@@ -104,12 +109,17 @@ def join_batch(
     place_us = _place_us(here) if work.tracked else 0.0
     paths = work.program.hops[hop].paths
     trails = [Trail.of(here, path) for path in paths]
+    writer = _opened(work, instance, attempt)
     for path, trail in zip(paths, trails, strict=True):
         for item in _followed(here, path, trail, folder, attempt):
+            if writer is not None and isinstance(item, pa.RecordBatch):
+                writer.write(item)
+                continue
             busy.stop()
             yield item
             busy.start()
     step("joined" if hop == 0 else f"joined at hop {hop}", instance)
+    files = () if writer is None else writer.close()
     come, gone, pieces = _keep(here, folder, attempt)
     step("sealed" if hop == 0 else f"sealed at hop {hop}", instance)
     sent = (here.counts.lines + arrivals.passed) % 2**64
@@ -150,10 +160,29 @@ def join_batch(
         hubs=sum(int(trail.pairs.sum()) for path, trail in zip(paths, trails, strict=True) if _by_hub(work, path)),
         members=sum(trail.members for trail in trails),
         elapsed_ms=round((time.perf_counter() - since) * 1000, 3),
+        files=files,
     )  # fmt: skip
     name = receipt_name(work.start, work.trial, hop, instance, (arrivals.got, arrivals.said, sent), attempt)
     folder.write(f"receipts/{work.batch}/{name}", receipt.to_bytes())
     step("receipt" if hop == 0 else f"receipt at hop {hop}", instance)
+
+
+def new_attempt() -> str:
+    """A new name for one execution of an instance, unlike that of any other in whatever process. It is part of the
+    names of the files that the execution writes."""
+    return uuid.uuid4().hex[:12]
+
+
+def _opened(work: Work, instance: int, attempt: str) -> ResultsWriter | None:
+    """The writer of this execution's results; None if whoever runs it takes them."""
+    if work.results is None:
+        return None
+    step = None if work.step is None else partial(_at_instance, work.step, instance)
+    return work.results.open(f"part-{instance}-{work.mark}-{attempt}", step)
+
+
+def _at_instance(step: Callable[[str, int], None], instance: int, name: str) -> None:
+    step(name, instance)
 
 
 def _followed(
@@ -285,17 +314,17 @@ def sealed(
 
 
 class _Busy:
-    """The processor time of this process while the instance works. The consumer's time between two results is left out,
-    and so is the time in which other processes have the processor."""
+    """The processor time of this thread while the instance works. The consumer's time between two results is left out,
+    and so is the time in which other threads and processes have the processor."""
 
     def __init__(self) -> None:
-        self._total, self._since = 0.0, time.process_time()
+        self._total, self._since = 0.0, time.thread_time()
 
     def stop(self) -> None:
-        self._total += time.process_time() - self._since
+        self._total += time.thread_time() - self._since
 
     def start(self) -> None:
-        self._since = time.process_time()
+        self._since = time.thread_time()
 
     def ms(self) -> float:
-        return (self._total + time.process_time() - self._since) * 1000
+        return (self._total + time.thread_time() - self._since) * 1000

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenjoin.instance.program import Program
+from evenjoin.instance.results import Staged
 from evenjoin.load.samples import USUAL_GRAIN, Grain
 from evenjoin.placement.place import At, stored_here
 from evenjoin.placement.table import RoutingTable
@@ -43,6 +44,7 @@ class Work:
     time_limit  rows with a later event time are set aside (runtime/ahead.py); None: none are
     order       the instances in the order in which their tasks should start (of another number of instances: by number)
     step        called with (name of the step, instance) at each step of an instance; tests make it crash
+    results     where instances write their results as files (results.py); None: whoever runs them takes the results
     """
 
     spec: JoinSpec
@@ -66,6 +68,7 @@ class Work:
     time_limit: int | None = None
     order: tuple[int, ...] = ()
     step: Callable[[str, int], None] | None = None
+    results: Staged | None = None
 
     @property
     def mark(self) -> str:

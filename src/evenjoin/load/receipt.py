@@ -49,6 +49,8 @@ from evenjoin.state.segment import Run
 
 Sums = tuple[int, int, int]
 """What a receipt's name tells: (got, said, sent)."""
+ResultFile = tuple[str, int, int]
+"""A file of results: (its name in the output's folder of the batch, rows, bytes). See instance/results.py."""
 
 
 def receipt_name(start: int, trial: int, hop: int, instance: int, sums: Sums, attempt: str) -> str:
@@ -141,6 +143,7 @@ class Receipt:
     waited_ms          from the beginning of the first hop to that of the last: the paper's waiting time
     elapsed_ms         how long the task took by the clock, with the time in which its results were taken over
     askers             where buckets are ordered, the tuples that asked here for each cell
+    files              the files of results that the instance wrote, where join tasks write them
     """
 
     batch: int
@@ -169,6 +172,7 @@ class Receipt:
     waited_ms: float = 0.0
     elapsed_ms: float = 0.0
     askers: tuple[CellAskers, ...] = ()
+    files: tuple[ResultFile, ...] = ()
 
     def to_bytes(self) -> bytes:
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -192,7 +196,7 @@ class Receipt:
             data[name] = tuple(map(HeavyKey.from_json, data[name]))
         data["aging"] = tuple((*when, tuple(cells), tuple(counts)) for *when, cells, counts in data["aging"])
         data["intake"] = tuple(Intake(**i) for i in data["intake"])
-        for name in ("cells", "packs", "askers"):
+        for name in ("cells", "packs", "askers", "files"):
             data[name] = tuple(map(tuple, data.get(name, ())))
         for name in ("stored", "probes", "results", "late_files", "messages", "sent_bytes"):
             data[name] = tuple(data[name])
@@ -266,6 +270,7 @@ def over_hops(receipts: Sequence[Receipt]) -> Receipt:
         hubs=sum(r.hubs for r in receipts),
         members=sum(r.members for r in receipts),
         elapsed_ms=round(sum(r.elapsed_ms for r in receipts), 3),
+        files=tuple(file for r in receipts for file in r.files),
         waited_ms=round((receipts[-1].began - first.began) * 1000, 3),
     )
 

@@ -5,7 +5,7 @@
     3  it named a new table?  migrate
     4  dispatch, join, sink                       (the runtime's part)
     5  balance the books of all receipts; run instances that left none; deliver late rows
-    6  commit: the batch is final
+    6  commit: the batch is final; files of results are gathered before it and shown after it (commit/staging.py)
     7  collect garbage
 
 Guarantee: a crash before 6 leaves the last commit untouched, and the batch is replayed from the source. A crash after
@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -37,7 +38,16 @@ from evenjoin.commit.leftovers import collect_parts
 from evenjoin.commit.log import Commit, CommitLog, Start, Watermark
 from evenjoin.commit.owner import Owner
 from evenjoin.commit.position import check_position
-from evenjoin.errors import EvaluationError, EvenJoinError, ReceiptError, SpecError, StateCorruptionError
+from evenjoin.commit.shown import Shown, clear, show
+from evenjoin.commit.staging import Staging
+from evenjoin.errors import (
+    EvaluationError,
+    EvenJoinError,
+    ReceiptError,
+    SpecError,
+    StateCorruptionError,
+    StorageError,
+)
 from evenjoin.events import Migration
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.program import Program, store_schemas
@@ -62,6 +72,11 @@ TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
 
 
+class Elsewhere(Exception):
+    """A batch cannot run where its runtime has tried it, and why. Nothing of it has reached the sink, and the runtime
+    will run it elsewhere."""
+
+
 class Runtime(Protocol):
     """What the loop needs from where it runs. `replaceable`: the sink replaces what it has of a batch when it is called
     with it again."""
@@ -69,7 +84,8 @@ class Runtime(Protocol):
     replaceable: bool
 
     def execute(self, work: Work, watermark: int | None) -> None:
-        """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt."""
+        """Dispatch and join one batch, and hand its results to the sink. Each instance leaves a receipt. If it raises
+        Elsewhere it is called again, with another try."""
 
     def complete(self, work: Work, watermark: int | None, missing: Sequence[int]) -> None:
         """Run the instances that left no receipt because nobody took their results. Their state is needed all the
@@ -103,6 +119,7 @@ class Driver:
     last: Commit | None = field(init=False)
     identity: Identity = field(init=False)
     schemas: tuple[TupleSchema, ...] = field(init=False)
+    output: Staging | None = field(init=False, default=None)
     _owner: Owner = field(init=False)
     _programs: dict[str, _Known] = field(init=False, default_factory=dict)
     _tables: dict[str, RoutingTable] = field(init=False, default_factory=dict)
@@ -113,6 +130,7 @@ class Driver:
     _left: list[str] = field(init=False, default_factory=list)
     _older: set[str] = field(init=False, default_factory=set)
     _begun: int | None = field(init=False, default=None)
+    _shown: int | None = field(init=False, default=None)
     _ended: float | None = field(init=False, default=None)
     _commit_ms: float = field(init=False, default=0.0)
     _closed: bool = field(init=False, default=False)
@@ -130,10 +148,16 @@ class Driver:
             self._start, self.last = self.log.begin()
             self._entry = self._start.entry
             self._check_commits()
+            self._show()
             self._sweep()
         except BaseException:
             self._owner.release()
             raise
+
+    def deliver_to(self, output: Staging) -> None:
+        """Write the results of all batches as files of this output. To be called before the first batch."""
+        output.clear()
+        self.output = output
 
     def close(self) -> None:
         self._owner.release()
@@ -151,6 +175,7 @@ class Driver:
             return self.last
         self._check_held()
         self._check_follows(batch)
+        self._show()
         step("begin", batch)
         before, table = self.last, self.next_table()  # 2
         manifest, mark = (before.manifest, before.watermark) if before else (Manifest(), Watermark())
@@ -169,22 +194,45 @@ class Driver:
         times = times_of(started, begun, ran, time.time() - time.perf_counter() + ran, receipts)
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
+        shown = None if self.output is None else self._gathered(self.output, batch, receipts)
         step("commit", batch)
         self._check_held()
         duration_ms = round((time.perf_counter() - started) * 1000, 3)
         previous, entry = before.entry if before else None, self._entry + 1
         decide_ms = round(max(duration_ms - (ran - started) * 1000, 0.0), 3)
         times = replace(times, decide_ms=decide_ms, commit_ms=self._commit_ms, ended=self.settings.now())
-        commit = replace(commit, duration_ms=duration_ms, offsets=offsets, entry=entry, previous=previous, times=times)
+        commit = replace(
+            commit, duration_ms=duration_ms, offsets=offsets, entry=entry, previous=previous, output=shown, times=times
+        )  # fmt: skip
         self._check_named(commit)
         self.log.append(commit, [table, after])
         self._commit_ms = round((time.perf_counter() - started) * 1000 - duration_ms, 3)
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
+        self._show()
+        if self.output is not None:
+            step("shown", batch)
         with suppress(Exception):  # the batch is final; what cannot be deleted now goes later, or at the next start
             self._collect(before, commit)  # 7
         step("collected", batch)
         return commit
+
+    def _gathered(self, output: Staging, batch: int, receipts: Sequence[Receipt]) -> Shown:
+        """Make the files of results ready that the receipts name."""
+        try:
+            return output.gather(batch, receipts)
+        except (ReceiptError, StorageError):
+            self.log.check_last(self._entry)  # a younger driver that shows and sweeps is the reason to tell
+            raise
+
+    def _show(self) -> None:
+        """Show the files of the last commit, unless that was done. This comes first at every start and before every
+        batch, so whoever dies between a commit and this leaves it to the next one."""
+        if self.last is None or self.last.output is None or self._shown == self.last.entry:
+            return
+        step = self.settings.step or _no_step
+        show(self.last.output, self.folder, partial(_of_batch, step, self.last.batch))
+        self._shown = self.last.entry
 
     def _since_last_ms(self) -> float:
         """Milliseconds since the last batch came this far; 0 for the first batch of this start."""
@@ -276,18 +324,23 @@ class Driver:
     def _evaluated(self, work: Work, watermark: int | None, runtime: Runtime) -> tuple[Work, list[Receipt]]:
         """Dispatch, join and sink. Returns the try that counts, and the receipts of all its instances. Every try of
         this start has a number of its own, also when a batch that failed is run again."""
-        for attempt in range(1, TRIALS + 1):
+        attempt = 1
+        while True:
             self._trials += 1
             work = replace(work, trial=self._trials)
+            if self.output is not None:
+                work = replace(work, results=self.output.begin(work.batch, work.mark))
             try:
                 runtime.execute(work, watermark)
                 if self.settings.step is not None:
                     self.settings.step("executed", work.batch)
                 return work, self._receipts(work, watermark, runtime)
+            except Elsewhere:
+                continue
             except EvaluationError:
                 if attempt == TRIALS or not runtime.replaceable:
                     raise
-        raise AssertionError("the last try returns or raises")
+                attempt += 1
 
     def _receipts(self, work: Work, watermark: int | None, runtime: Runtime) -> list[Receipt]:
         """One receipt per instance, of this try, if they can be put together. A user's function may not have read the
@@ -374,6 +427,8 @@ class Driver:
             self.folder.delete_folder(empty)
         self.folder.delete_folder(f"receipts/{commit.batch}")
         self.folder.delete_folder(f"late/{commit.batch}")
+        if self.output is not None:
+            self.output.done()
         if commit.entry >= self.log.keep:  # else there is nothing to look for
             self.log.collect()
 
@@ -390,6 +445,13 @@ class Driver:
                 self.folder.delete(name)
         for folder in ("receipts", "late"):
             self.folder.delete_folder(folder)
+        staged = self.last.output.staged(self.folder) if self.last is not None and self.last.output else None
+        if staged is not None:
+            clear(staged)
+
+
+def _of_batch(step: Callable[[str, int], None], batch: int, name: str) -> None:
+    step(name, batch)
 
 
 def _no_step(name: str, batch: int) -> None:

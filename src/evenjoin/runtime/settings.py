@@ -41,6 +41,8 @@ PAIR_LIMIT = 1 << 17
 MEMORY_PART = 0.25
 """The part of the machine's memory that the stored tuples of `instances="auto"` may take, if nobody says it."""
 T = TypeVar("T")
+Execution = Literal["auto", "driver", "executors"]
+"""Where the batches of a join on Spark run."""
 Step = Callable[[str, int], None]
 """Called with (name of the step, number of the batch or the instance)."""
 
@@ -90,7 +92,8 @@ class Settings:
     """How to run a join, as the driver reads it. `idle_timeout` is in seconds; `max_ahead` (`max_event_time_ahead`) and
     `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state.
     `interval_ms` is the interval at which batches are triggered; 0: they follow each other. `grain` says how many
-    points the strategy wants to stand for a side; None: it does not look at codes."""
+    points the strategy wants to stand for a side; None: it does not look at codes. `execution` says where batches run
+    on Spark; the embedded engine does not look at it."""
 
     strategy: Strategy
     instances: int
@@ -107,6 +110,7 @@ class Settings:
     elastic: bool = False
     interval_ms: float = 0.0
     grain: Grain | None = None
+    execution: Execution = "auto"
     hooks: Hooks = field(default_factory=Hooks)
 
     @property
@@ -145,6 +149,7 @@ class Asked:
     track: int = 0
     redact_keys: bool = False
     durability: Durability = "fsync"
+    execution: Execution = "auto"
     hooks: Hooks | None = None
 
 
@@ -166,6 +171,8 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         raise SpecError(f"layout={asked.layout!r}: use 'shared' or 'split'")
     if asked.durability not in ("fsync", "os"):
         raise SpecError(f"durability={asked.durability!r}: use 'fsync' or 'os'")
+    if asked.execution not in ("auto", "driver", "executors"):
+        raise SpecError(f"execution={asked.execution!r}: use 'auto', 'driver' or 'executors'")
     idle, sub_window = asked.idle_timeout, asked.sub_window
     strategy = _strategy(spec, asked, instances, scaling)
     settings = Settings(
@@ -183,6 +190,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         durability=asked.durability,
         elastic=scaling is not None,
         grain=grain_of(strategy),
+        execution=asked.execution,
         hooks=_value("hooks", asked.hooks, Hooks()),
     )
     _warn_of_growth(spec)
@@ -221,11 +229,11 @@ def _scaling(spec: JoinSpec, asked: Asked) -> Scaling | None:
     if scaling is None:
         scaling = Scaling(min_instances=max(DEFAULT_INSTANCES, len(spec.sides) if asked.layout == "split" else 1))
     if scaling.task_capacity is None and scaling.task_memory is None:
-        return replace(scaling, task_memory=MEMORY_PART * _memory() / (os.cpu_count() or 1))
+        return replace(scaling, task_memory=MEMORY_PART * machine_memory() / (os.cpu_count() or 1))
     return scaling
 
 
-def _memory() -> int:
+def machine_memory() -> int:
     """The bytes of memory of this machine; where it does not say, as much as a small one has."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

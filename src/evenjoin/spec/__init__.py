@@ -4,7 +4,8 @@ The way through:
 
     window, event_time                       the arguments about time
     skeleton                                 tokens -> what a join must understand of SQL, and slices of the rest
-    sql -> scope -> parse -> expr            SQL text -> expressions (functions, coercion, lazy: how they are evaluated)
+    reader -> literals, zone, meeting        without Spark: the skeleton -> expressions, or refused by name (refusals)
+    scope, expr -> functions, coercion       names; expressions and how they are evaluated
     linear -> condition -> order, band       the condition taken apart: keys, ranges, filters, residual
     classes -> two_sides, many_sides         put together as a graph: indexes of sides, edges between them (graph)
     select, graph -> join_spec               output columns; sides and edges; all of it as one value
@@ -15,7 +16,7 @@ Not here: everything that runs. A JoinSpec says what a result is, not how it is 
 from evenjoin.spec.condition import Condition, Key, Prepared, Range, read_condition
 from evenjoin.spec.expr import Expr
 from evenjoin.spec.join_spec import JoinSpec, SideSpec, build_spec
-from evenjoin.spec.parse import parse
+from evenjoin.spec.reader import read
 from evenjoin.spec.scope import Scope
 from evenjoin.spec.select import Output, Outputs
 from evenjoin.spec.window import Window, parse_duration, sliding, tumbling
@@ -33,8 +34,8 @@ __all__ = [
     "SideSpec",
     "Window",
     "build_spec",
-    "parse",
     "parse_duration",
+    "read",
     "read_condition",
     "sliding",
     "tumbling",

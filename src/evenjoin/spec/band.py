@@ -186,7 +186,7 @@ def _decimal(r: Range, scope: Scope) -> DrivingRange | None:
         return None
     low, high = (None if bound is None else bound * 10**common.scale for bound in (r.low, r.high))
     band = Band("integer", None if low is None else ceil(low), None if high is None else floor(high))
-    return DrivingRange(band, (Cast(r.left, common, "convert"), Cast(r.right, common, "convert")), common, ())
+    return DrivingRange(band, (Cast(r.left, common), Cast(r.right, common)), common, ())
 
 
 def _has_floats(expr: Expr, scope: Scope) -> bool:

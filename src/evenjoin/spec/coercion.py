@@ -1,12 +1,12 @@
-"""Arrow types under Spark's rules: which type two operands meet in, and how a value gets there.
+"""Arrow types of the engine: the type in which two values meet, and how a value gets there.
 
-    plain(x)            the type arithmetic is done in: dictionaries decoded, unsigned widened, timestamps in us (or ns)
+    plain(x)            in the type that is compared: dictionaries decoded, unsigned widened, timestamps in us (or ns)
     common_type(a, b)   the type in which a and b are compared, or None when they cannot be
-    convert(x, type)    a value to a common type (fails only for a string literal that does not parse)
-    cast(x, type)       SQL CAST under ANSI: 1.7 -> 1, a timestamp -> its seconds; what does not fit is an ArrowInvalid
+    convert(x, type)    a value in a common type
 
-Invariant: ``plain`` is idempotent, and ``common_type`` is symmetric but for the time zone (the first one wins).
-A timestamp without a zone is read as UTC. Nothing here knows about expressions or columns.
+Invariant: ``plain`` is idempotent, ``common_type`` is symmetric but for the time zone (the first one wins), and
+``convert`` changes no value but for the rounding of numbers to doubles. A timestamp without a zone is read as UTC.
+Not here: Spark's casts. Spark makes them before the engine sees a value, and without Spark they are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
@@ -63,7 +62,7 @@ def is_temporal(t: pa.DataType) -> bool:
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type both sides of a comparison (or all branches of a CASE) are brought to; None when there is none."""
+    """The type both sides of a comparison are brought to; None when there is none."""
     a, b = plain_type(a), plain_type(b)
     if a == b or pt.is_null(b):
         return a
@@ -85,90 +84,27 @@ def _common_number(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pt.is_integer(a) and pt.is_integer(b):
         return a if a.bit_width >= b.bit_width else b
-    a, b = (t if pt.is_decimal(t) else pa.decimal128(_DIGITS[t], 0) for t in (a, b))
+    a, b = as_decimal_type(a), as_decimal_type(b)
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(min(precision, 76), scale)
 
 
+def as_decimal_type(t: pa.DataType) -> pa.DataType:
+    """The decimal type that holds every value of an integer type; a decimal type itself."""
+    return t if pt.is_decimal(t) else pa.decimal128(_DIGITS[t], 0)
+
+
 def convert(x: Datum, target: pa.DataType) -> Datum:
-    """``x`` in a type that came out of ``common_type``; a string literal is parsed."""
+    """``x`` in a type that came out of ``common_type``."""
     x = plain(x)
     if x.type == target:
         return x
-    if pt.is_string(x.type) and not pt.is_string(target):
-        return cast(x, target)
     if pt.is_timestamp(target) and pt.is_timestamp(x.type):
         return x.cast(pa.timestamp(target.unit, x.type.tz)).cast(pa.int64()).cast(target)
     if pt.is_floating(target):
-        return as_double(x).cast(target)
+        return pc.cast(pc.cast(x, pa.float64(), safe=False), target, safe=False)
     return x.cast(target)
-
-
-def as_double(x: Datum) -> Datum:
-    """A number as float64; a 64-bit integer beyond 2**53 is rounded, as Spark rounds it."""
-    return pc.cast(plain(x), pa.float64(), safe=False)
-
-
-def cast(x: Datum, target: pa.DataType) -> Datum:
-    """SQL CAST. Raises ArrowInvalid for a value that does not fit, ArrowNotImplementedError for a pair of types."""
-    x = plain(x)
-    source = x.type
-    if source == target or pt.is_null(source):
-        return x.cast(target)
-    if pt.is_timestamp(source) or pt.is_date(source):
-        return _cast_temporal(x, target)
-    if pt.is_string(source) and is_temporal(target):
-        return _parse_time(pc.utf8_trim_whitespace(x), target)
-    if pt.is_string(source) and (is_numeric(target) or pt.is_boolean(target)):
-        return pc.utf8_trim_whitespace(x).cast(target)
-    if pt.is_integer(source) and pt.is_timestamp(target):
-        return pc.multiply_checked(x.cast(pa.int64()), 1_000_000).cast(pa.timestamp("us")).cast(target)
-    if is_numeric(source) and pt.is_integer(target) and not pt.is_integer(source):
-        return pc.trunc(x).cast(target)
-    if pt.is_decimal(target) and is_numeric(source):
-        return _to_decimal(x, target)
-    if pt.is_floating(target) and is_numeric(source):
-        return pc.cast(as_double(x), target, safe=False)
-    if pt.is_string(target) and pt.is_floating(source):
-        raise pa.ArrowNotImplementedError("a floating-point number has no agreed text; cast it to a decimal first")
-    return x.cast(target)
-
-
-def _to_decimal(x: Datum, target: pa.DataType) -> Datum:
-    if pt.is_integer(x.type):
-        x = x.cast(pa.decimal128(_DIGITS[x.type], 0))
-    if pt.is_decimal(x.type):
-        x = pc.round(x, target.scale, "half_towards_infinity") if x.type.scale > target.scale else x
-    return x.cast(target)
-
-
-def _cast_temporal(x: Datum, target: pa.DataType) -> Datum:
-    if pt.is_integer(target) and pt.is_timestamp(x.type):
-        seconds = pc.divide(
-            pc.floor_temporal(x, unit="second").cast(pa.int64()), 10 ** (9 if x.type.unit == "ns" else 6)
-        )
-        return seconds.cast(target)
-    if pt.is_date(target) and pt.is_timestamp(x.type):
-        return pc.floor_temporal(x, unit="day").cast(pa.timestamp(x.type.unit)).cast(pa.date32())
-    if pt.is_timestamp(target):
-        return convert(x, target)
-    if pt.is_string(target) and pt.is_timestamp(x.type):
-        text = x.cast(pa.timestamp(x.type.unit)).cast(pa.string())
-        return pc.replace_substring_regex(text, r"\.?0*$", "") if x.type.unit in ("us", "ns") else text
-    if pt.is_string(target):
-        return x.cast(target)
-    raise pa.ArrowNotImplementedError(f"cannot cast {x.type} to {target}")
-
-
-def _parse_time(x: Datum, target: pa.DataType) -> Datum:
-    """ISO text to a date or timestamp, with or without an offset (none means UTC)."""
-    if pt.is_date(target):
-        return x.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
-    try:
-        return convert(x.cast(pa.timestamp("us")), target)
-    except pa.ArrowInvalid:
-        return convert(x.cast(pa.timestamp("us", "UTC")), target)
 
 
 def normal_key(x: Datum) -> Datum:

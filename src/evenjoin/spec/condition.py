@@ -29,11 +29,11 @@ import pyarrow.types as pt
 from evenjoin.spec import coercion
 from evenjoin.spec.expr import Call, Cast, Expr, ExprError, Literal, conjunction
 from evenjoin.spec.linear import Difference, Kind, as_sum, difference, has_nanos, wrapping
-from evenjoin.spec.parse import parse
+from evenjoin.spec.reader import read
 from evenjoin.spec.scope import WINDOW, Scope, condition_text, pointing
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
+ALWAYS = Literal(True, pa.bool_())
 NEVER = Literal(False, pa.bool_())
 
 
@@ -94,7 +94,7 @@ class Condition:
 
     @property
     def canonical(self) -> str:
-        return str(conjunction(self.conjuncts) or Literal(True, pa.bool_()))
+        return str(conjunction(self.conjuncts) or ALWAYS)
 
     def filter_of(self, alias: str) -> Expr | None:
         return conjunction([expr for owner, expr in self.filters if owner == alias])
@@ -120,29 +120,22 @@ class Prepared:
     evaluated: Mapping[str, object] = field(default_factory=dict)
 
 
-def read_condition(on: str | Sequence[str] | Prepared, scope: Scope) -> Condition:
+def read_condition(on: str | Sequence[str] | Prepared, scope: Scope, time_zone: str | None = None) -> Condition:
     """Read ``on``: SQL, one column name, or a list of column names that all sides have; or what was read before."""
     if isinstance(on, Prepared):
         with pointing(on.text):
-            found = _classify(on.text, list(dict.fromkeys(_conjuncts(on.expr))), scope)
+            found = _classify(on.text, _conjuncts([on.expr]), scope)
         return replace(found, elsewhere=on.elsewhere)
     text = condition_text(on, scope)
-    expr = parse(text, scope)
+    conjuncts = _conjuncts(read(text, scope, time_zone))
     with pointing(text):
-        if not pt.is_boolean(expr.type(scope.types)) and not pt.is_null(expr.type(scope.types)):
-            raise ExprError(f"a condition is needed, not a value of type {expr.type(scope.types)}", expr.at)
-        return _classify(text, list(dict.fromkeys(_conjuncts(expr))), scope)
+        return _classify(text, conjuncts, scope)
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
-    if isinstance(expr, Call) and expr.name == "AND":
-        return [c for arg in expr.args for c in _conjuncts(arg)]
-    if isinstance(expr, Call) and expr.name == "NOT" and isinstance(inner := expr.args[0], Call):
-        if inner.name == "OR":
-            return [c for arg in inner.args for c in _conjuncts(Call("NOT", (arg,), arg.at))]
-        if inner.name in _NEGATED:
-            return [Call(_NEGATED[inner.name], inner.args, expr.at)]
-    return [expr]
+def _conjuncts(parts: Sequence[Expr]) -> list[Expr]:
+    """What all of these must hold, each once."""
+    every = [c for e in parts for c in (e.args if isinstance(e, Call) and e.name == "AND" else (e,))]
+    return list(dict.fromkeys(every))
 
 
 def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
@@ -170,7 +163,6 @@ def _classify(text: str, conjuncts: list[Expr], scope: Scope) -> Condition:
 
 
 def _key(conjunct: Expr, scope: Scope) -> Key | None:
-    conjunct = _null_safe_pattern(conjunct)
     if not isinstance(conjunct, Call) or conjunct.name not in ("=", "<=>"):
         return None
     owners = [scope.sides_of(arg) for arg in conjunct.args]
@@ -189,7 +181,7 @@ def _key(conjunct: Expr, scope: Scope) -> Key | None:
     left, right = (wrapping(e) for e in (implied.left, implied.right))
     exact = left.name == right.name == "time"
     if implied.low:
-        left = Call("try_add" if exact else "wrap_add", (left, Literal(int(implied.low), pa.int64())))
+        left = Call("+" if exact else "wrap_add", (left, Literal(int(implied.low), pa.int64())))
     return replace(_typed_key(conjunct, left, right, implied, scope), recheck=not exact)
 
 
@@ -206,20 +198,8 @@ def _typed_key(source: Call, left: Expr, right: Expr, implied: Range | None, sco
 
 def as_key(expr: Expr, common: pa.DataType, scope: Scope) -> Expr:
     """The expression in the type that it is compared in, so that equal values have equal bits."""
-    expr = expr if expr.type(scope.types) == common else Cast(expr, common, "convert", expr.at)
+    expr = expr if expr.type(scope.types) == common else Cast(expr, common, expr.at)
     return Call("key", (expr,), expr.at) if pt.is_floating(common) else expr
-
-
-def _null_safe_pattern(expr: Expr) -> Expr:
-    """x = y OR (x IS NULL AND y IS NULL), in any order, is x <=> y."""
-    if not (isinstance(expr, Call) and expr.name == "OR" and len(expr.args) == 2):
-        return expr
-    for one, other in (expr.args, expr.args[::-1]):
-        if isinstance(one, Call) and one.name == "=" and isinstance(other, Call) and other.name == "AND":
-            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Call) and arg.name == "IS NULL"}
-            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
-                return Call("<=>", one.args, expr.at)
-    return expr
 
 
 def _moved(comparison: Call, scope: Scope) -> Difference | None:

@@ -1,17 +1,15 @@
 """A scalar expression over qualified column names ("o.id"; the virtual ones are "window.start" and "window.end").
 
     expr.columns                      the qualified names it reads
-    expr.evaluate(columns, rows)      one Arrow array of ``rows`` values, vectorised, Spark's semantics (functions.py)
+    expr.evaluate(columns, rows)      one Arrow array of ``rows`` values, vectorised
     expr.type(schema)                 the type of that array: what zero rows evaluate to
     str(expr)                         SQL text, the same for equal expressions in any version: it goes into checkpoints
 
 Invariants: a frozen, hashable, picklable value; equality ignores where in the text a node stood (``at``);
 ``evaluate`` of a concatenation is the concatenation of the ``evaluate``s.
-CASE, AND, OR and coalesce do not fail for a row that they would not look at: the eager, vectorised way is tried first,
-and only when a value fails (overflow, x / 0) the branches are evaluated again for the rows they decide (lazy.py).
 A chain of AND or OR is one call with all of its operands, which are never such calls themselves. So a condition of
 thousands of terms is a shallow tree, which every walk over it may take recursively.
-Not here: parsing (parse.py), moving terms between sides (linear.py).
+Not here: SQL text (reader.py), what functions do (functions.py), moving terms between sides (linear.py).
 """
 
 from __future__ import annotations
@@ -21,19 +19,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from typing import Literal as TypingLiteral
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenjoin.errors import ConditionError
-from evenjoin.spec import coercion, lazy
+from evenjoin.spec import coercion
 from evenjoin.spec.coercion import Datum
-from evenjoin.spec.functions import TypeMismatch
+from evenjoin.spec.functions import FUNCTIONS, TypeMismatch
 from evenjoin.spec.render import call_sql, literal_sql, name_sql, type_sql
-from evenjoin.spec.scalar_functions import FUNCTIONS
 
 CHAINS = ("AND", "OR")
+_UNSIGNED = ". Spark has no such number: cast the column to decimal128(20, 0) or to a string before the join"
 SHOWN = 200
 """How many characters of an expression an error message shows."""
 
@@ -44,10 +41,6 @@ class ExprError(ConditionError):
     def __init__(self, message: str, at: int | None) -> None:
         super().__init__(message)
         self.message, self.at = message, at
-
-
-class ValueFailure(ExprError):
-    """A value of some row made the expression fail: overflow, division by zero, text that is not a number."""
 
 
 class Expr(ABC):
@@ -123,7 +116,7 @@ class Literal(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """A function or operator (a name in functions.py, or CASE) with its arguments."""
+    """A function or operator (a name in functions.py) with its arguments."""
 
     name: str
     args: tuple[Expr, ...]
@@ -134,14 +127,9 @@ class Call(Expr):
         return self.args
 
     def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
-        try:
-            if self.name in CHAINS:
-                return self._fold(columns, rows)
-            values = [arg.compute(columns, rows) for arg in self.args]
-        except ValueFailure:
-            if self.name not in lazy.LAZY:
-                raise
-            return guard(self, lambda: lazy.LAZY[self.name](self.args, columns, rows))
+        if self.name in CHAINS:
+            return self._fold(columns, rows)
+        values = [arg.compute(columns, rows) for arg in self.args]
         return guard(self, lambda: FUNCTIONS[self.name](*values))
 
     def _fold(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
@@ -157,11 +145,10 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """CAST as the user wrote it (``cast``), or the implicit step to a common type (``convert``). See coercion.py."""
+    """A value in another type that holds it, or as a double. See `convert` in coercion.py."""
 
     arg: Expr
     target: pa.DataType
-    kind: TypingLiteral["cast", "convert"] = "cast"
     at: int | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -170,8 +157,7 @@ class Cast(Expr):
 
     def compute(self, columns: Mapping[str, pa.Array], rows: int) -> Datum:
         value = self.arg.compute(columns, rows)
-        step = coercion.cast if self.kind == "cast" else coercion.convert
-        return guard(self, lambda: step(value, self.target))
+        return guard(self, lambda: coercion.convert(value, self.target))
 
     def __str__(self) -> str:
         return f"CAST({self.arg} AS {type_sql(self.target)})"
@@ -228,7 +214,8 @@ def guard(expr: Expr, work: Callable[[], Datum]) -> Datum:
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ExprError(f"{_shown(expr)} is not defined for these types ({error})", expr.at) from None
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise ValueFailure(f"{_shown(expr)} fails for a value: {error}", expr.at) from None
+        advice = _UNSIGNED if "not in range: 0 to 9223372036854775807" in str(error) else ""
+        raise ExprError(f"{_shown(expr)} fails for a value: {error}{advice}", expr.at) from None
 
 
 def _shown(expr: Expr) -> str:

@@ -1,21 +1,22 @@
-"""The functions an expression may call, on Arrow values, with Spark's semantics.
+"""What an expression may call, on Arrow values: comparisons, logic, sums, and what keys and bands are made with.
 
-    OPERATORS[name](*values) -> value          each value is an Array or a Scalar; all arrays have one length
+    FUNCTIONS[name](*values) -> value          each value is an Array or a Scalar; all arrays have one length
 
-* Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL, coalesce and Kleene AND / OR.
+* Three-valued logic: NULL in, NULL out, except for ``<=>``, IS NULL and Kleene AND / OR.
 * NaN = NaN, NaN is greater than everything, -0.0 = 0.0.
-* Arithmetic is checked (ANSI): overflow and division by zero are an ArrowInvalid. For moved keys there are try_add,
-  which gives NULL instead, and the ``wrap_`` forms on int64, which are right modulo 2**64. For bands: capped,
-  finite, steps.
-* A string *literal* meets any type by being parsed; a string column meets only strings.
+* Sums of integers and times are in 64 bits, and NULL where they leave them: Spark fails there. Sums of floats are made
+  in the order written. Those of decimals keep all digits. For moved keys there are ``wrap_`` forms, right modulo 2**64.
+  For bands: capped, finite, steps.
 
-Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it).
-Not here: that CASE, AND, OR and coalesce do not fail for rows that they do not need (expr.py, lazy.py).
+Invariant: a function's result type depends on its arguments' types alone (so zero rows are enough to learn it), and it
+does not fail for a value, but for unsigned integers beyond 63 bits and times beyond 64 bits of nanoseconds.
+Not here: any other function of SQL. Spark evaluates those, and without Spark they are refused (reader.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +27,10 @@ from evenjoin.kernels.band import capped_sum
 from evenjoin.kernels.hashing import to_time
 from evenjoin.kernels.steps import Steps, step_codes
 from evenjoin.spec import coercion
-from evenjoin.spec.coercion import Datum, common_type, convert, is_numeric, is_temporal, plain
+from evenjoin.spec.coercion import Datum, as_decimal_type, common_type, convert, is_numeric, is_temporal, plain
 
-DAY = pa.scalar(86_400_000_000, pa.duration("us"))
+DAY = 86_400_000_000
+"""Microseconds."""
 
 
 class TypeMismatch(Exception):
@@ -36,14 +38,13 @@ class TypeMismatch(Exception):
 
 
 def together(*values: Datum) -> tuple[Datum, ...]:
-    """The values, converted to their common type. String literals are parsed as the type of the others."""
+    """The values, converted to their common type."""
     target = pa.null()
-    adaptive = [isinstance(v, pa.Scalar) and pt.is_string(plain(v).type) for v in values]
-    for value, adapts in sorted(zip(values, adaptive, strict=True), key=lambda pair: pair[1]):
+    for value in values:
         merged = common_type(target, value.type)
-        if merged is None and not (adapts and not pt.is_nested(target)):
-            raise TypeMismatch(f"{target} and {value.type} do not compare; CAST one of them")
-        target = target if merged is None else merged
+        if merged is None:
+            raise TypeMismatch(f"{target} and {value.type} do not compare")
+        target = merged
     return tuple(convert(v, target) for v in values)
 
 
@@ -76,109 +77,96 @@ def null_safe_equal(a: Datum, b: Datum) -> Datum:
 
 
 def logical(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
-    def apply(*values: Datum) -> Datum:
-        for value in values:
-            if not pt.is_boolean(value.type) and not pt.is_null(value.type):
-                raise TypeMismatch(f"a condition is needed here, not a value of type {value.type}")
-        return kernel(*(v.cast(pa.bool_()) for v in values))
-
-    return apply
+    return lambda *values: kernel(*(v.cast(pa.bool_()) for v in values))
 
 
-def arithmetic(name: str, kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
-    def apply(a: Datum, b: Datum) -> Datum:
-        a, b = plain(a), plain(b)
-        if pt.is_null(a.type):
-            a = a.cast(b.type)
-        elif pt.is_null(b.type):
-            b = b.cast(a.type)
-        if is_temporal(a.type) or is_temporal(b.type) or pt.is_duration(a.type) or pt.is_duration(b.type):
-            return _temporal(name, a, b)
-        if not (is_numeric(a.type) and is_numeric(b.type)):
-            raise TypeMismatch(f"{a.type} {name} {b.type} is not defined")
-        if pt.is_floating(a.type) or pt.is_floating(b.type):
-            a, b = together(a, b)
-        elif pt.is_decimal(a.type) or pt.is_decimal(b.type):
-            return _narrow(kernel(_wide(a), _wide(b)))
-        return kernel(a, b)
-
-    return apply
+def is_one_of(x: Datum, *values: Datum) -> Datum:
+    """`x = v1 OR ... OR x = vn` for constants of one type, which is that of x: one look-up in a set instead of n
+    comparisons. NULL if x is NULL, or if nothing matches and a value is NULL."""
+    if isinstance(x, pa.Scalar):
+        return reduce(pc.or_kleene, [equal(x, value) for value in values])
+    same = plain(x)
+    converted = [convert(value, same.type) for value in values]
+    known = [value for value in converted if value.is_valid]
+    found = pc.is_in(coercion.normal_key(same), value_set=coercion.normal_key(pa.array(known, same.type)))
+    undecided = pc.is_null(same) if len(known) == len(values) else pc.invert(found)
+    return pc.if_else(undecided, pa.scalar(None, pa.bool_()), found)
 
 
-def _wide(x: Datum) -> Datum:
-    """A decimal with room for the result's digits."""
-    return (
-        x.cast(pa.decimal256(x.type.precision, x.type.scale)) if pt.is_decimal(x.type) and x.type.precision > 18 else x
-    )
+def added(a: Datum, b: Datum) -> Datum:
+    return _sum("+", *_typed(a, b))
 
 
-def _narrow(x: Datum) -> Datum:
-    """A decimal in at most Spark's 38 digits; a value that needs more is an ArrowInvalid."""
-    return x.cast(pa.decimal128(min(x.type.precision, 38), x.type.scale)) if pt.is_decimal256(x.type) else x
+def subtracted(a: Datum, b: Datum) -> Datum:
+    return _sum("-", *_typed(a, b))
 
 
-def _temporal(name: str, a: Datum, b: Datum) -> Datum:
-    """Timestamp or date +- interval, their differences, interval * integer. A date moved by whole days stays a date."""
+def _typed(a: Datum, b: Datum) -> tuple[Datum, Datum]:
+    """Both plain; a NULL without a type has that of the other one."""
+    a, b = plain(a), plain(b)
+    a = a.cast(b.type) if pt.is_null(a.type) else a
+    return a, b.cast(a.type) if pt.is_null(b.type) else b
+
+
+def _sum(name: str, a: Datum, b: Datum) -> Datum:
     ta, tb = a.type, b.type
-    if name == "+" and is_temporal(tb):
-        a, b, ta, tb = b, a, tb, ta
-    if pt.is_date(ta) and pt.is_integer(tb) and name in "+-":
-        days = pc.add_checked if name == "+" else pc.subtract_checked
-        return days(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
-    if is_temporal(ta) and is_temporal(tb) and name == "-":
-        a, b = (convert(x, common_type(common_type(ta, tb) or ta, pa.timestamp("us"))) for x in (a, b))
-        return pc.subtract_checked(a, b)
-    if is_temporal(ta) and pt.is_duration(tb) and name in "+-":
-        moved = (pc.add_checked if name == "+" else pc.subtract_checked)(
-            convert(a, common_type(ta, pa.timestamp("us"))), b
-        )
-        whole = (
-            pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY.value
-        )
-        return moved.cast(pa.date32()) if whole else moved
-    if pt.is_duration(ta) and pt.is_duration(tb) and name in "+-":
-        return (pc.add_checked if name == "+" else pc.subtract_checked)(*together(a, b))
-    if name == "*" and pt.is_integer(ta) and pt.is_duration(tb):
-        a, b, ta, tb = b, a, tb, ta
-    if name == "*" and pt.is_duration(ta) and pt.is_integer(tb):
-        return pc.multiply_checked(a.cast(pa.int64()), b.cast(pa.int64())).cast(ta)
-    raise TypeMismatch(f"{ta} {name} {tb} is not defined; add or subtract an INTERVAL")
+    if not (is_numeric(ta) and is_numeric(tb)):
+        return _moved(name, a, b)
+    kernel = pc.add if name == "+" else pc.subtract
+    if pt.is_integer(ta) and pt.is_integer(tb):
+        return _whole_sum(name, a.cast(pa.int64()), b.cast(pa.int64()))
+    if pt.is_floating(ta) or pt.is_floating(tb):
+        return kernel(*together(a, b))
+    return kernel(a.cast(as_decimal_type(ta)), b.cast(as_decimal_type(tb)))
 
 
-def _divide(a: Datum, b: Datum) -> Datum:
-    return pc.divide_checked(coercion.as_double(a), coercion.as_double(b))
-
-
-def _remainder(a: Datum, b: Datum) -> Datum:
-    """The remainder, with the sign of the dividend. Costs two passes."""
-    if pt.is_floating(a.type):
-        pc.divide_checked(a, b)
-        rows = len(a) if isinstance(a, pa.Array) else len(b) if isinstance(b, pa.Array) else None
-        arrays = [pa.repeat(x, 1 if rows is None else rows) if isinstance(x, pa.Scalar) else x for x in (a, b)]
-        with np.errstate(all="ignore"):
-            values = np.fmod(*(x.to_numpy(zero_copy_only=False) for x in arrays))
-        empty = np.asarray(pc.or_(arrays[0].is_null(), arrays[1].is_null()))
-        result = pa.array(values.astype(np.float64), pa.float64(), mask=empty)
-        return result if rows is not None else result[0]
-    if pt.is_decimal(a.type) or pt.is_decimal(b.type):
-        raise TypeMismatch("% is defined for integers and floating-point numbers; CAST the decimal")
-    return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
-
-
-def _integer_divide(a: Datum, b: Datum) -> Datum:
-    if not (pt.is_integer(a.type) and pt.is_integer(b.type)):
-        raise TypeMismatch(f"{a.type} DIV {b.type} is not defined; DIV takes integers")
-    return pc.divide_checked(a.cast(pa.int64()), b.cast(pa.int64()))
-
-
-def try_add(a: Datum, b: Datum) -> Datum:
-    """int64 + int64, NULL where it overflows: such a key can equal no int64 key."""
+def _whole_sum(name: str, a: Datum, b: Datum) -> Datum:
+    """int64 +- int64, NULL where it overflows."""
     try:
-        return pc.add_checked(a, b)
+        return (pc.add_checked if name == "+" else pc.subtract_checked)(a, b)
     except pa.ArrowInvalid:
-        total = pc.add(a, b)
-        down = pc.less(total, a)
-        return pc.if_else(pc.equal(down, pc.less(b, 0)), total, pa.scalar(None, pa.int64()))
+        total = (pc.add if name == "+" else pc.subtract)(a, b)
+        downwards = pc.less(b, 0) if name == "+" else pc.greater(b, 0)
+        return pc.if_else(pc.equal(pc.less(total, a), downwards), total, pa.scalar(None, pa.int64()))
+
+
+def _moved(name: str, a: Datum, b: Datum) -> Datum:
+    """Times +- intervals, their differences, sums of intervals. A date moved by whole days stays a date."""
+    if name == "+" and is_temporal(b.type):
+        a, b = b, a
+    ta, tb = a.type, b.type
+    if pt.is_date(ta) and pt.is_integer(tb):
+        return (pc.add if name == "+" else pc.subtract)(a.cast(pa.int32()), b.cast(pa.int32())).cast(pa.date32())
+    if is_temporal(ta) and is_temporal(tb) and name == "-":
+        target = _as_timestamp(ta, tb)
+        return _units(name, convert(a, target), convert(b, target), pa.duration(target.unit))
+    if is_temporal(ta) and pt.is_duration(tb):
+        target = _as_timestamp(ta, pa.timestamp(tb.unit))
+        moved = _units(name, convert(a, target), b.cast(pa.duration(target.unit)), target)
+        days = pt.is_date(ta) and isinstance(b, pa.Scalar) and b.is_valid and not b.cast(pa.int64()).as_py() % DAY
+        return moved.cast(pa.date32()) if days else moved
+    if pt.is_duration(ta) and pt.is_duration(tb):
+        a, b = together(a, b)
+        return _units(name, a, b, a.type)
+    raise TypeMismatch(f"{ta} {name} {tb} is not defined")
+
+
+def _as_timestamp(*types: pa.DataType) -> pa.DataType:
+    """The timestamp type that holds values of these dates and timestamps."""
+    return reduce(lambda a, b: common_type(a, b) or a, [*types, pa.timestamp("us")])
+
+
+def _units(name: str, a: Datum, b: Datum, target: pa.DataType) -> Datum:
+    """A sum of times that are counted in one unit."""
+    return _whole_sum(name, a.cast(pa.int64()), b.cast(pa.int64())).cast(target)
+
+
+def absolute(x: Datum) -> Datum:
+    x = plain(x)
+    if not pt.is_integer(x.type):
+        return pc.abs(x)
+    size = pc.abs(x.cast(pa.int64()))
+    return pc.if_else(pc.less(size, 0), pa.scalar(None, pa.int64()), size)
 
 
 def capped(*args: Datum) -> Datum:
@@ -206,36 +194,7 @@ def steps(x: Datum, exponent: Datum, bits: Datum) -> Datum:
     return pa.array(codes, pa.int64(), mask=np.asarray(array.is_null()))
 
 
-def _negate(x: Datum) -> Datum:
-    return pc.negate_checked(_signed(x, "-"))
-
-
-def _absolute(x: Datum) -> Datum:
-    return pc.abs_checked(_signed(x, "abs"))
-
-
-def _signed(x: Datum, name: str) -> Datum:
-    x = plain(x)
-    if not (is_numeric(x.type) or pt.is_duration(x.type) or pt.is_null(x.type)):
-        raise TypeMismatch(f"{name} is not defined for {x.type}")
-    return x.cast(pa.int32()) if pt.is_null(x.type) else x
-
-
-def _coalesce(*values: Datum) -> Datum:
-    return pc.coalesce(*together(*values))
-
-
-def case(*args: Datum) -> Datum:
-    """CASE with its parts in a row: condition, value, condition, value, ..., default."""
-    *values, result = together(*args[1::2], args[-1])
-    for condition, value in reversed(list(zip(args[0:-1:2], values, strict=True))):
-        if not pt.is_boolean(condition.type) and not pt.is_null(condition.type):
-            raise TypeMismatch(f"WHEN takes a condition, not a value of type {condition.type}")
-        result = pc.if_else(pc.coalesce(condition.cast(pa.bool_()), pa.scalar(False)), value, result)
-    return result
-
-
-OPERATORS: dict[str, Callable[..., Datum]] = {
+FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "=": equal,
     "<>": lambda a, b: pc.invert(equal(a, b)),
     "<": less,
@@ -243,28 +202,23 @@ OPERATORS: dict[str, Callable[..., Datum]] = {
     "<=": lambda a, b: pc.invert(less(b, a)),
     ">=": lambda a, b: pc.invert(less(a, b)),
     "<=>": null_safe_equal,
+    "IN": is_one_of,
     "AND": logical(pc.and_kleene),
     "OR": logical(pc.or_kleene),
     "NOT": logical(pc.invert),
     "IS NULL": lambda x: pc.is_null(x),
-    "+": arithmetic("+", pc.add_checked),
-    "-": arithmetic("-", pc.subtract_checked),
-    "*": arithmetic("*", pc.multiply_checked),
-    "/": arithmetic("/", _divide),
-    "%": arithmetic("%", _remainder),
-    "DIV": arithmetic("DIV", _integer_divide),
-    "try_add": try_add,
+    "+": added,
+    "-": subtracted,
+    "abs": absolute,
     "wrap_add": pc.add,
     "wrap_subtract": pc.subtract,
     "wrap_multiply": pc.multiply,
     "wrap_negate": pc.negate,
+    "*": lambda a, b: pc.multiply(*together(a, b)),
+    "negate": lambda x: pc.negate(plain(x)),
     "capped": capped,
     "finite": finite,
     "steps": steps,
-    "negate": _negate,
-    "abs": _absolute,
-    "coalesce": _coalesce,
-    "CASE": case,
     "time": to_time,
     "key": coercion.normal_key,
 }

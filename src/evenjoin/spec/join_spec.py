@@ -72,9 +72,10 @@ class SideSpec:
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
     """A whole join; see the top of this file. `schema` has the columns of its results, `text` is the condition as
-    written, `canonical` its text without the user's spelling (render.py). `residual` is what reads three sides or more,
-    or a side and its window; with two sides it is None, because their edge has everything. `evaluated` is what is
-    computed outside the engine: columns of the sides, a filter and the output, as JSON for the checkpoint."""
+    written, to be read in `time_zone`, and `canonical` its text without the user's spelling (render.py). `residual` is
+    what reads three sides or more, or a side and its window; with two sides it is None, because their edge has
+    everything. `evaluated` is what is computed outside the engine: columns of the sides, a filter and the output, as
+    JSON for the checkpoint."""
 
     sides: tuple[SideSpec, ...]
     edges: tuple[Edge, ...]
@@ -87,6 +88,7 @@ class JoinSpec:
     late: str = "drop"
     watermark_policy: str = "min"
     residual: Expr | None = None
+    time_zone: str | None = None
     evaluated: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property
@@ -164,15 +166,17 @@ def build_spec(
     select: str | Sequence[str] | Outputs | None = None,
     late: str = "drop",
     watermark_policy: str = "min",
+    time_zone: str | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join and put them together. A SpecError or ConditionError says what is wrong.
 
+    `time_zone` is that in which dates and text are compared with timestamps; a condition without such needs none.
     A condition and a select list may have been read before (`Prepared`, `Outputs`), where somebody else evaluates parts
     of them. The schemas have the columns that are computed for it then."""
     check_arguments(schemas, how, late, watermark_policy)
     times = read_event_times(schemas, event_time, watermark, window)
     scope = Scope(schemas, times.window_type)
-    condition = read_condition(on, scope)
+    condition = read_condition(on, scope, time_zone)
     graph = (two_sided if len(schemas) == 2 else many_sided)(condition, times, scope)
     outputs = read_select(select, scope)
     sides = tuple(_side(i, condition, times, graph, scope, outputs) for i in range(len(schemas)))
@@ -188,6 +192,7 @@ def build_spec(
         late=late,
         watermark_policy=watermark_policy,
         residual=graph.residual,
+        time_zone=time_zone,
         evaluated=dict(on.evaluated) if isinstance(on, Prepared) else {},
     )
     return replace(spec, sides=tuple(replace(side, horizon=_longest_wait(spec, i)) for i, side in enumerate(sides)))

@@ -74,8 +74,9 @@ def as_sum(expr: Expr, scope: Scope) -> Sum | None:
     if isinstance(expr, Call) and expr.name == "negate":
         inner = as_sum(expr.args[0], scope)
         return inner and inner.times(Fraction(-1))
-    if isinstance(expr, Call) and expr.name == "*":
-        return _times(expr, scope)
+    if isinstance(expr, Call) and expr.name == "*":  # `rebuild` made it
+        inner, factor = as_sum(expr.args[0], scope), _constant(expr.args[1])
+        return None if inner is None or factor is None else inner.times(factor.constant)
     kind = _kind(expr.type(scope.types))
     if isinstance(expr, Cast) and kind != "real" and _widens(expr, scope):
         return as_sum(expr.arg, scope)
@@ -180,27 +181,14 @@ def _plus(expr: Call, scope: Scope) -> Sum | None:
     return first.plus(second, _SIGN[expr.name])
 
 
-def _times(expr: Call, scope: Scope) -> Sum | None:
-    a, b = expr.args
-    if a.columns and b.columns:
-        return None if len(scope.sides_of(expr)) != 1 else _atom(expr, scope)
-    factor, inner = (as_sum(a, scope), as_sum(b, scope)) if not a.columns else (as_sum(b, scope), as_sum(a, scope))
-    if factor is None or inner is None:
-        return None
-    product = inner.times(factor.constant)
-    return Sum(product.terms, product.constant, "real" if "real" in (factor.kind, inner.kind) else product.kind)
-
-
-def _atom(expr: Expr, scope: Scope) -> Sum | None:
-    kind = _kind(expr.type(scope.types))
-    return None if kind is None else Sum({expr: Fraction(1)}, Fraction(0), kind)
-
-
 def _widens(cast: Cast, scope: Scope) -> bool:
-    """Whether a cast changes no value: to the same type, to a wider integer, or between timestamps of one unit."""
+    """Whether a cast changes no value: to the same type, to a wider integer, between timestamps of one unit, or from a
+    date to its midnight."""
     source, target = coercion.plain_type(cast.arg.type(scope.types)), cast.target
     if source == target:
         return True
     if pt.is_integer(source) and pt.is_integer(target):
         return bool(source.bit_width <= target.bit_width)
+    if pt.is_date(source):
+        return bool(pt.is_timestamp(target))
     return bool(pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == target.unit)

@@ -1,10 +1,10 @@
 """Expressions as SQL text: what error messages, output names and checkpoint fingerprints show.
 
-Invariants: the text depends on the expression alone, not on sqlglot's version or the user's spelling;
+Invariants: the text depends on the expression alone, not on the user's spelling;
 two different expressions have different texts (every operator is in parentheses but the outermost);
-reading the text again gives the same expression, apart from the functions that a user cannot write (``time``, ``key``,
-``try_add``, ``capped``, ...), which condition.py, order.py and band.py add.
-Not here: parsing.
+what a user can write reads back as an expression with the same meaning. Functions that nobody can write (``time``,
+``key``, ``capped``, ...), which condition.py, order.py and band.py add, do not.
+Not here: reading it (reader.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_ATOM = re.compile(r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|INTERVAL '[^']*' SECOND|\w+\([^()'`]*\))\Z")
-_INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "+", "-", "*", "/", "%", "DIV", "LIKE"}
+_ATOM = re.compile(
+    r"([\w.]+|[\w.]*`[^`]*`|'[^'\\]*'|(?:INTERVAL|DATE|TIMESTAMP|TIMESTAMP_NTZ|X) ?'[^']*'(?: SECOND)?"
+    r"|\w+\([^()'`]*\))\Z"
+)
+_INFIX = {"=", "<>", "<", ">", "<=", ">=", "<=>", "+", "-", "*"}
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -53,12 +56,22 @@ def literal_sql(value: Any, t: pa.DataType) -> str:
         return "NULL"
     if pt.is_duration(t):
         return f"INTERVAL '{format((Decimal(value) / 1_000_000).normalize(), 'f')}' SECOND"
+    if pt.is_timestamp(t):
+        text = pa.scalar(value, pa.timestamp(t.unit)).cast(pa.string()).as_py()
+        return f"{type_sql(t)} '{text}{'' if t.tz is None else 'Z'}'"
+    if pt.is_date(t):
+        return f"DATE '{value}'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     if isinstance(value, float):
-        return f"{value!r}D"
+        return f"{value!r}{'F' if t == pa.float32() else 'D'}"
+    if pt.is_decimal(t):
+        text = format(value, "f")
+        return text if "." in text else f"{text}BD"
     if pt.is_integer(t) and t != pa.int32():
         return f"{value}{ {8: 'Y', 16: 'S', 64: 'L'}[t.bit_width] }"
     return str(value)
@@ -78,9 +91,6 @@ def call_sql(name: str, args: list[str]) -> str:
         return f"{_nested(args[0])} IS NULL"
     if name == "negate":
         return f"-{_nested(args[0])}"
-    if name == "CASE":
-        whens = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(args[0:-1:2], args[1::2], strict=True))
-        return f"CASE {whens} ELSE {args[-1]} END"
     return f"{name}({', '.join(args)})"
 
 

@@ -6,7 +6,7 @@ Rules, as in Spark: an exact match wins, then a match without regard to case; a 
 exactly one side; further parts are fields of a struct. ``window.start`` and ``.end`` exist when the join has a window.
 
 Invariant: what ``resolve`` returns reads only columns of ``types``. Failures are ExprErrors at the part that is wrong,
-with the nearest name that exists. Not here: SQL syntax (parse.py).
+with the nearest name that exists. Not here: SQL syntax (skeleton.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The output columns of a join.
 
-    "o.id"  "t.taxi AS taxi"  "*"  "o.*"  "o.a + t.b AS total"  "window.start"  None: a struct per alias and the window
+    "o.id"  "t.taxi AS taxi"  "*"  "o.*"  "window.start"  None: a struct per alias and the window
 
 Invariant: output names are unique without regard to case, as a Spark sink needs them; each Output knows its type.
 Not here: which columns a side must therefore carry (join_spec.py).
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from evenjoin.errors import SpecError
 from evenjoin.spec.expr import Column, Expr, Struct
-from evenjoin.spec.parse import parse_select
+from evenjoin.spec.reader import read_output
 from evenjoin.spec.scope import WINDOW, Scope
 
 
@@ -45,7 +45,7 @@ def read_select(select: str | Sequence[str] | Outputs | None, scope: Scope) -> t
         entries = [select] if isinstance(select, str) else list(select)
         if not entries or not all(isinstance(entry, str) for entry in entries):
             raise SpecError(f"select must be a list of SQL expressions, not {select!r}; leave it out for all columns")
-        pairs = [pair for entry in entries for pair in parse_select(entry, scope)]
+        pairs = [pair for entry in entries for pair in read_output(entry, scope)]
     check_unique([name for name, _ in pairs])
     return tuple(Output(name, expr, expr.type(scope.types)) for name, expr in pairs)
 

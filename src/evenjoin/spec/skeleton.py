@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 _TOKEN = re.compile(
-    r"""\s+|--[^\n]*|/\*.*?\*/|(?P<token>
+    r"""\s+|--(?:\\\n|[^\r\n])*|/\*.*?\*/|(?P<token>
     r?'(?:[^'\\]|\\.|'')*' | r?"(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`
     | \d+(?:\.\d*)?(?:[eE][+-]?\d+)?\w* | \.\d+(?:[eE][+-]?\d+)?\w* | \w+
     | <=> | <> | != | == | <= | >= | -> | => | :: | \|\| | . )""",
@@ -31,6 +31,7 @@ _TOKEN = re.compile(
 )
 COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 """By the operator as written the one that a node has."""
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "=", "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL"}
 _STOP = {"AND", "OR", ",", ")", "THEN", "WHEN", "ELSE", "END", *COMPARISONS}
 _WORDS = {"BETWEEN", "IN", "IS", "NOT", "LIKE", "RLIKE", "ILIKE", "REGEXP", "ESCAPE"}
 _LOOSE = {"||", "&", "|", "^"}
@@ -95,6 +96,44 @@ def sql(tree: Tree) -> str:
     if tree.op == "abs":
         return f"abs({parts[0]})"
     return f"({parts[0]} {tree.op} {parts[1]})"
+
+
+def conjuncts(tree: Tree) -> list[Tree]:
+    """What must all hold. NOT over OR is AND over NOT, BETWEEN is two comparisons, and `x = y OR (x IS NULL AND y IS
+    NULL)` is `x <=> y`."""
+    if isinstance(tree, Slice):
+        return [tree]
+    if tree.op == "AND":
+        return [c for arg in tree.args for c in conjuncts(arg)]
+    if tree.op == "BETWEEN":
+        x, low, high = tree.args
+        return [Node(">=", (x, low)), Node("<=", (x, high))]
+    if tree.op == "NOT" and isinstance(inner := tree.args[0], Node):
+        if inner.op == "OR":
+            return [c for arg in inner.args for c in conjuncts(Node("NOT", (arg,)))]
+        if inner.op == "NOT":
+            return conjuncts(inner.args[0])
+        if inner.op in _NEGATED:
+            return [Node(_NEGATED[inner.op], inner.args)]
+    return [_null_safe(tree)]
+
+
+def _null_safe(tree: Node) -> Tree:
+    if tree.op != "OR" or len(tree.args) != 2:
+        return tree
+    for one, other in (tree.args, tree.args[::-1]):
+        if isinstance(one, Node) and one.op == "=" and isinstance(other, Node) and other.op == "AND":
+            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Node) and arg.op == "IS NULL"}
+            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
+                return Node("<=>", one.args)
+    return tree
+
+
+def place(tree: Tree) -> int:
+    """The offset in the text at which a tree begins."""
+    while isinstance(tree, Node):
+        tree = tree.args[0]
+    return tree.at
 
 
 def tokens(text: str) -> list[Token]:

@@ -22,6 +22,7 @@ Not here: which runs exist, and dropping what has expired, which is always whole
 from __future__ import annotations
 
 import re
+import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -188,7 +189,7 @@ class Segments:
 
     Open are, after `retain`, at most the files that the manifest names for the instance, and those of other instances
     that this process has run in the last IDLE_BATCHES batches. Spark may run an instance in another process each
-    time.
+    time. Several threads may use it, each for other instances.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -198,6 +199,7 @@ class Segments:
         self._adopted: dict[str, str] = {}
         self._ran: dict[str, int] = {}
         self._swept = -1
+        self._lock = threading.Lock()
 
     @overload
     def read(self, schema: TupleSchema, run: Run) -> Tuples: ...
@@ -205,26 +207,37 @@ class Segments:
     def read(self, schema: PackSchema, run: Run) -> Packs: ...
     def read(self, schema: Schema, run: Run) -> Rows:
         """The tuples (or packs) of a run, which have the columns of the schema."""
-        files = self._open[self._owner(run.file)]
+        with self._lock:
+            files = self._open[self._owner(run.file)]
         reader = files.get(run.file)
         if reader is None:
-            reader = files[run.file] = self._verified(run)
+            reader = self._verified(run)
+            with self._lock:
+                files[run.file] = reader
         batch = reader.get_batch(run.index)
         return Packs.of(schema, batch) if isinstance(schema, PackSchema) else Tuples.of(schema, batch)
 
     def known(self, run: Run, what: str, version: str, find: Callable[[], T]) -> T:
         """The fact `what` about a run, which `find` computes. It is kept, since a run never changes, and computed anew
         for another `version` (of what else it depends on, such as a table)."""
-        key, facts = (run.file, run.index, run.mask, what), self._known[self._owner(run.file)]
+        key = (run.file, run.index, run.mask, what)
+        with self._lock:
+            facts = self._known[self._owner(run.file)]
         found = facts.get(key)
         if found is None or found[0] != version:
-            found = facts[key] = version, find()
+            found = version, find()
+            with self._lock:
+                facts[key] = found
         return found[1]
 
     def retain(self, named: set[str], owner: str, batch: int) -> None:
         """Close the files of an instance that the manifest no longer names, and all those of instances that were not
         run here for long. `owner` is the part of a file's name that says who wrote it. An instance that was renumbered
         has files of its old number: it adopts them."""
+        with self._lock:
+            self._retain(named, owner, batch)
+
+    def _retain(self, named: set[str], owner: str, batch: int) -> None:
         for name in named:
             if self._owner(name) != owner:
                 self._adopt(name, owner)

@@ -36,9 +36,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -208,9 +209,21 @@ _REGISTRY: dict[str, Callable[..., Strategy]] = {}
 
 
 def register(name: str) -> Callable[[type], type]:
-    """Class decorator: make a strategy known under its name."""
+    """Class decorator: make a strategy known under its name. A setting that it does not have, or a value of the wrong
+    type, is then a SpecError, where Python would raise a bare TypeError."""
 
     def add(cls: type) -> type:
+        original, known = cls.__init__, list(inspect.signature(cls).parameters)  # type: ignore[misc]
+
+        @wraps(original)
+        def checked(self: object, *args: Any, **settings: Any) -> None:
+            _check_known(name, known, settings)
+            try:
+                original(self, *args, **settings)
+            except TypeError as error:
+                raise SpecError(f"{name}: {error}; its settings are {', '.join(known) or 'none'}") from error
+
+        cls.__init__ = checked  # type: ignore[misc]
         _REGISTRY[name] = cls
         return cls
 
@@ -239,22 +252,20 @@ def resolve(strategy: str | Strategy) -> Strategy:
         if not equals:
             raise SpecError(f"strategy {strategy!r}: write settings as name=value")
         settings[name.strip()] = _literal(value.strip())
-    _check_known(strategy, match[1], settings)
     try:
         return _REGISTRY[match[1]](**settings)
-    except TypeError as error:
-        raise SpecError(f"strategy {strategy!r}: {error}") from error
+    except SpecError as error:
+        raise SpecError(f"strategy {strategy!r}: {error}") from error.__cause__
 
 
-def _check_known(strategy: str, name: str, settings: Mapping[str, Any]) -> None:
+def _check_known(name: str, known: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Refuse a setting that the strategy of this name does not have, and say which ones it has."""
-    known = list(inspect.signature(_REGISTRY[name]).parameters)
     for setting in settings:
         if setting not in known:
             near = get_close_matches(setting, known, n=1)
             meant = f" did you mean {near[0]!r}?" if near else ""
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise SpecError(f"strategy {strategy!r}: {name} has no setting {setting!r};{meant} {has}")
+            raise SpecError(f"{name} has no setting {setting!r};{meant} {has}")
 
 
 def _literal(text: str) -> bool | int | float | str:

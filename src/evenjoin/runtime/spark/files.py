@@ -10,7 +10,8 @@ arrays that dispatch works on. That spares the JVM from decoding each row and tu
 A file is read by one task, so files of some ten megabytes are best. Columns that a file lacks are NULL, as in Spark.
 Not here: a column that is the name of a folder (`day=1/`), which is refused if the join reads it; filters and
 projections, which belong into the condition and `select` (only the columns that the join reads are read).
-Spark's progress counts files in `numInputRows`; rows are counted in its section `evenjoin`.
+Spark's progress counts files in `numInputRows`, and none where the driver reads them (in_driver.py); rows are counted
+in its section `evenjoin`.
 """
 
 from __future__ import annotations
@@ -85,6 +86,19 @@ def read_rows(paths: Sequence[str], columns: Sequence[str], schema: pa.Schema) -
             held = [column for column in columns if column in there]
             for batch in file.iter_batches(ROWS, columns=held, use_threads=False):
                 yield _shaped(batch, wanted, path)
+
+
+def measured(path: str, columns: Sequence[str]) -> tuple[int, int]:
+    """How many rows a file has, and how many bytes these columns of it take when they are not compressed."""
+    system, name = _located(path)
+    with system.open_input_file(name) as source:
+        found = pq.read_metadata(source)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    parts = (group.column(number) for group in groups for number in range(group.num_columns))
+    named = {*columns}
+    return found.num_rows, sum(
+        part.total_uncompressed_size for part in parts if part.path_in_schema.partition(".")[0] in named
+    )
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:

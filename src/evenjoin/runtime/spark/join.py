@@ -23,6 +23,7 @@ from evenjoin.runtime.settings import (
     PAIR_LIMIT,
     Asked,
     Durability,
+    Execution,
     Guards,
     Hooks,
     Settings,
@@ -67,6 +68,7 @@ def join(
     track: int = 0,
     redact_keys: bool = False,
     durability: Durability = "fsync",
+    execution: Execution = "auto",
     hooks: Hooks | None = None,
 ) -> StreamJoin:
     """Join streaming DataFrames (or `evenjoin.parquet(...)` folders) on a SQL condition over their aliases.
@@ -92,8 +94,8 @@ def join(
     they are compared with earlier rows only, and if a whole batch is ahead, later ones are compared with it. Without
     this setting no row is set aside, because only you know how far ahead good data may be (bookings, simulations).
     late: "drop" (counted), "keep", a path, or a function of (DataFrame, alias, batch id).
-    strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "hash", or "random"
-    for a condition without an equality. Without a number it is as many as Spark runs at once.
+    strategy, instances: how tuples are placed, and on how many join tasks. Without a strategy it is "auto" ("hash" with
+    layout="split"). Without a number it is as many as Spark runs at once.
     layout: each instance keeps all sides ("shared") or only one ("split").
     guards: `evenjoin.Guards(cooldown, min_gain, min_work, budget)`, the limits of rebalancing.
     scaling: `evenjoin.Scaling(task_capacity, ...)`, the limits of scaling with instances="auto".
@@ -105,6 +107,9 @@ def join(
     reports, progress. It holds for the life of a checkpoint. Event times are shown all the same.
     durability: "fsync" forces the files of each commit to the disk before the batch counts as done, so that it survives
         a power cut; with "os" it survives the death of any process, and a power cut may cost the last seconds.
+    execution: where batches are joined: on the "executors", in the "driver", or "auto": small ones in the driver, which
+        spares them a Spark job; on a local master large ones too, as long as they take little of the machine's memory.
+        State and results are the same. `lastProgress["evenjoin"]["execution"]` tells what ran where.
     hooks: for tests only: a clock, and functions called at the steps of a batch (`evenjoin.testing.Hooks`).
     """
     check_named(sides)
@@ -125,7 +130,7 @@ def join(
         strategy=strategy, instances=_default_instances(frames) if instances is None else instances, layout=layout,
         guards=guards, scaling=scaling, idle_timeout=idle_timeout, max_event_time_ahead=max_event_time_ahead,
         sub_window=sub_window, merge_budget=merge_budget, pair_limit=pair_limit, track=track, redact_keys=redact_keys,
-        durability=durability, hooks=hooks,
+        durability=durability, execution=execution, hooks=hooks,
     )  # fmt: skip
     return StreamJoin(ready, read_settings(ready.spec, asked), output)
 

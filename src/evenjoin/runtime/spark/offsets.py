@@ -34,6 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import unquote
 
 from evenjoin.errors import StateCorruptionError
 from evenjoin.state.files import Folder
@@ -61,6 +62,25 @@ class Offsets:
             self._digests = {**recent, batch: _hash(read).hex()}
         return self._digests[batch]
 
+    def files(self, batch: int, sources: int) -> list[list[str]] | None:
+        """The files that a batch reads, by source, as Spark names them; None if not all of its so many sources are
+        file sources. They are numbered as they stand in the query."""
+        ends = dict(self._offsets(batch))
+        begins = dict(self._offsets(batch - 1)) if batch > 0 else {}
+        if list(ends) != [str(number) for number in range(sources)]:
+            return None
+        spans = [(_log_offset(begins.get(source, NOTHING)), _log_offset(end)) for source, end in ends.items()]
+        if any(begin is None or end is None for begin, end in spans):
+            return None
+        return [
+            [path for number in range((begin or 0) + 1, (end or 0) + 1) for path in self._paths(str(source), number)]
+            for source, (begin, end) in enumerate(spans)
+        ]
+
+    def _paths(self, source: str, number: int) -> list[str]:
+        """The files of one log offset. The log has them as URIs."""
+        return [unquote(str(file["path"])) for found, file in self._log(*_names(source, number)) if found == number]
+
     def _offsets(self, batch: int) -> list[tuple[str, str]]:
         """(source, offset) of a batch. Sources have numbers in version 1 of Spark's format, and names in version 2."""
         name = f"spark/offsets/{batch}"
@@ -76,12 +96,13 @@ class Offsets:
         """What was read of a source, as JSON."""
         if offset == NOTHING:
             return []
+        end = _log_offset(offset)
+        if end is not None:
+            return [self._files(source, end) % (1 << 128)]
         try:
             known = json.loads(offset)
         except ValueError:
             known = offset
-        if isinstance(known, dict) and list(known) == ["logOffset"] and isinstance(known["logOffset"], int):
-            return [self._files(source, known["logOffset"]) % (1 << 128)]
         try:
             began = self.folder.load(f"spark/sources/{source}/0").to_pybytes().hex()
         except FileNotFoundError:
@@ -106,18 +127,17 @@ class Offsets:
         if newest < 0:
             return -1, 0
         files = self._log(f"spark/sources/{source}/{newest}.compact")
-        return min(newest, end), sum(value for number, value in files if number <= end)
+        return min(newest, end), sum(_value(file) for number, file in files if number <= end)
 
     def _entry(self, source: str, number: int) -> int:
         """The sum of the hashes of the files of one log offset."""
-        name = f"spark/sources/{source}/{number}"
-        files = self._log(name, f"{name}.compact")
+        files = self._log(*_names(source, number))
         if max((found for found, _ in files), default=-1) != number:
-            raise _damaged(name)
-        return sum(value for found, value in files if found == number)
+            raise _damaged(_names(source, number)[0])
+        return sum(_value(file) for found, file in files if found == number)
 
-    def _log(self, *names: str) -> list[tuple[int, int]]:
-        """(log offset, hash) of each file that a part of a source's log names."""
+    def _log(self, *names: str) -> list[tuple[int, dict[str, Any]]]:
+        """The log offset of each file that a part of a source's log names, and what it says of the file."""
         version, lines = self._lines(*names)
         try:
             files = [json.loads(line) for line in lines]
@@ -126,7 +146,7 @@ class Offsets:
             raise _damaged(names[0]) from None
         if version != "v1":
             raise _damaged(names[0])
-        return [(number, int.from_bytes(_hash(file), "big")) for number, file in zip(numbers, files, strict=True)]
+        return list(zip(numbers, files, strict=True))
 
     def _lines(self, *names: str) -> tuple[str, list[str]]:
         """The first line of the first of these files that is there, which is its version, and its other lines."""
@@ -139,6 +159,28 @@ class Offsets:
                 version, *lines = text.removesuffix("\n").split("\n")
                 return version, lines
         raise StateCorruptionError(f"{names[0]} is missing from the checkpoint: {ADVICE}")
+
+
+def _log_offset(offset: str) -> int | None:
+    """How far an offset says that a file source was read: -1 for not at all; None if it is another source's."""
+    if offset == NOTHING:
+        return -1
+    try:
+        known = json.loads(offset)
+    except ValueError:
+        return None
+    if isinstance(known, dict) and list(known) == ["logOffset"] and isinstance(known["logOffset"], int):
+        return known["logOffset"]
+    return None
+
+
+def _names(source: str, number: int) -> tuple[str, str]:
+    """The names that the file of a log offset may have."""
+    return f"spark/sources/{source}/{number}", f"spark/sources/{source}/{number}.compact"
+
+
+def _value(file: object) -> int:
+    return int.from_bytes(_hash(file), "big")
 
 
 def _hash(value: object) -> bytes:

@@ -21,7 +21,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.page.extra import require
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Driver
-from evenjoin.runtime.local import migrations, progress
+from evenjoin.runtime.reports import migrations, progress
 from evenjoin.shown import Printer, Shown, together
 
 if TYPE_CHECKING:
@@ -63,11 +63,18 @@ class JoinQuery:
     def lastProgress(self) -> dict[str, Any] | None:
         """Spark's progress, with a section `evenjoin`: an `events.Progress` as JSON, empty before the first batch.
         In it `evaluated` is what Spark evaluates of the join, if anything: a filter or an output there sends results
-        through the JVM, and `results` counts what the engine has found before the filter."""
+        through the JVM, and `results` counts what the engine has found before the filter. `output` says who writes
+        the files, where the sink is one of files. `execution` says where the last batch ran and why, and how many have
+        run in either place since the start."""
         spark = self._query.lastProgress
         ours = progress(self._driver)
-        evaluated = {"evaluated": dict(self._driver.spec.evaluated)} if self._driver.spec.evaluated else {}
-        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **evaluated} if ours else {}}
+        where, output, evaluated = self._batches.where, self._driver.output, self._driver.spec.evaluated
+        more = {
+            **({"evaluated": dict(evaluated)} if evaluated else {}),
+            **({"output": output.how} if output else {}),
+            **({"execution": {**where.last._asdict(), "batches": dict(where.batches)}} if where.last else {}),
+        }
+        return None if spark is None else {**spark, "evenjoin": {**ours.to_json(), **more} if ours else {}}
 
     @property
     def isActive(self) -> bool:

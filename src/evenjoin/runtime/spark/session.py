@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from typing import Any
 
@@ -26,8 +27,17 @@ JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOption
 there because the JVM reads results out of Arrow one value at a time. By default Arrow checks its buffers' bounds for
 each value, which is about half of the time of handing results over."""
 
-AT_START_LOCAL = {"spark.shuffle.compress": "false"}
-"""On one machine a shuffle never leaves memory or the local disk, so compressing it gains nothing."""
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+AT_START_LOCAL = {
+    "spark.shuffle.compress": "false",
+    FILE_MANAGER: "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+}
+"""On one machine a shuffle never leaves memory or the local disk, so compressing it gains nothing.
+
+The file manager writes Spark's own part of a checkpoint. On local disks the usual one starts a process for each file; a
+small batch took 268 ms with it and 200 ms with this one (402 and 346 ms on executors, 842 and 442 ms for Spark's own
+join; one run each). Both make a file visible whole, by a rename, and both refuse a name that is taken. What is
+committed rests on neither, but on the engine's own log (commit/log.py)."""
 
 PER_BATCH = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
@@ -81,6 +91,11 @@ def prepare_batch(spark: Any) -> None:
     """Set what one batch needs on its own session, which is a clone of the user's."""
     for key, value in PER_BATCH.items():
         spark.conf.set(key, value)
+
+
+def on_one_machine(spark: Any) -> bool:
+    """Whether driver and executors are one process of one machine: a local master."""
+    return re.fullmatch(r"local(\[.*\])?", str(_static(spark, "spark.master"))) is not None
 
 
 def _static(spark: Any, key: str) -> str | None:

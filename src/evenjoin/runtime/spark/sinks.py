@@ -1,16 +1,17 @@
 """Where results go. A sink is a function of (results of one batch, batch id).
 
-It is made in two steps. `make_sink` refuses a wrong format or option before the checkpoint is touched. What it returns
-makes the sink when the checkpoint is taken, because an output is bound to its checkpoint: a folder of files by a marker
-(commit/outputs.py), a Delta table by the id of its transactions. That id is the uuid of the checkpoint. A path or a
-query's name would outlive a deleted checkpoint, and Delta would skip the batches of the new one as written already.
+It is made in two steps. `make_sink` and `make_files` refuse a wrong format or option before the checkpoint is touched.
+What they return makes the sink when the checkpoint is taken, because an output is bound to its checkpoint: a folder of
+files by a marker (commit/outputs.py), a Delta table by the id of its transactions. That id is the uuid of the
+checkpoint. A path or a query's name would outlive a deleted checkpoint, and Delta would skip the batches of the new one
+as written already.
 
 Guarantee: a sink is called before the batch is committed, and called again with the same id when a batch is replayed.
 What that means depends on the format:
 
 | format               | on replay                                            |
 |----------------------|------------------------------------------------------|
-| parquet json csv orc | the batch's folder `batch_id=<id>` is replaced whole |
+| parquet json csv orc | written anew where nobody reads; shown by the commit   |
 | memory               | the batch's rows are replaced                        |
 | delta                | skipped by the transaction's app id and version      |
 | foreachBatch         | the function is called again with the same id        |
@@ -21,33 +22,35 @@ Not guaranteed: exactly-once output for the last two rows, unless the function i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from evenjoin.commit.outputs import Output
+from evenjoin.commit.staging import open_staging
 from evenjoin.errors import SpecError
 from evenjoin.runtime.driver import Driver
-from evenjoin.runtime.spark.batch import Sink
+from evenjoin.runtime.spark.batch import Results, Sink
+from evenjoin.runtime.spark.form import OURS, choose_form
+from evenjoin.state.places import place_of
+
+log = logging.getLogger("evenjoin")
 
 FILES = ("parquet", "json", "csv", "orc")
 REPLACED = (*FILES, "memory", "noop")
-"""Formats that replace what they have of a batch when it is written again."""
+"""Formats that replace what they have of a batch when it is written again, or have not shown it yet."""
 FORMATS = (*FILES, "memory", "console", "noop", "delta", "kafka")
 
 OfCheckpoint = Callable[[Driver], Sink]
 """Makes the sink for the checkpoint that a driver has taken. CheckpointMismatchError if the output is another's."""
 
 
-def make_sink(
-    spark: SparkSession, format_: str, options: Mapping[str, str], name: str | None, partition_by: tuple[str, ...]
-) -> OfCheckpoint:
-    """The sink of a format with DataStreamWriter's options. SpecError if they do not make one."""
-    if format_ in FILES:
-        return _files(format_, _needed(options, "path", format_), options, partition_by)
+def make_sink(spark: SparkSession, format_: str, options: Mapping[str, str], name: str | None) -> OfCheckpoint:
+    """The sink of a format other than files, with DataStreamWriter's options. SpecError if they do not make one."""
     if format_ == "noop":
-        return lambda driver: lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
+        return lambda driver: Noop()
     if format_ == "console":
         rows, cut = int(options.get("numRows", "20")), options.get("truncate", "true").lower() == "true"
         return lambda driver: lambda frame, batch: _show(frame, batch, rows, cut)
@@ -69,23 +72,51 @@ def _needed(options: Mapping[str, str], key: str, format_: str) -> str:
     return options[key]
 
 
-def _files(format_: str, path: str, options: Mapping[str, str], partition_by: tuple[str, ...]) -> OfCheckpoint:
-    more = {k: v for k, v in options.items() if k not in ("path", "checkpointLocation")}
+def make_files(
+    spark: SparkSession, format_: str, options: Mapping[str, str], partition_by: tuple[str, ...], results: Results
+) -> OfCheckpoint:
+    """The sink of a format of files. Either the join tasks write them, and the sink only makes Spark run the tasks, or
+    Spark's writer does; both to where the driver stages them, who shows them after the commit (commit/staging.py)."""
+    path = located(spark, _needed(options, "path", format_))
+    form, how = choose_form(spark, format_, options, partition_by, results)
+    more = {key: value for key, value in options.items() if key.lower() not in OURS}
+    asked = next((value for key, value in options.items() if key.lower() == "staginglocation"), None)
 
     def of_checkpoint(driver: Driver) -> Sink:
         output = Output(path, driver.identity.uuid, driver.folder)
-        output.check()
+        staging = open_staging(output, place_of(driver.folder, _uri(options)), asked, form, how)
+        driver.deliver_to(staging)
+        log.info("%s", how)
 
         def write(frame: DataFrame, batch: int) -> None:
-            output.claim()
+            if form is not None:
+                frame.write.format("noop").mode("overwrite").save()
+                return
             writer = frame.write.format(format_).mode("overwrite").options(**more)
             if partition_by:
                 writer = writer.partitionBy(*partition_by)
-            writer.save(f"{path.rstrip('/')}/batch_id={batch}")
+            writer.save(staging.tasks.location)
 
         return write
 
     return of_checkpoint
+
+
+def located(spark: SparkSession, path: str) -> str:
+    """An output's path as a URI where that is needed: one without a scheme is on Spark's default file system."""
+    if "://" in path or path.startswith("file:"):
+        return path
+    try:
+        default = str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or "")
+    except Exception:  # Spark Connect has no such door: it is told a scheme, or means this machine
+        default = ""
+    return path if not default or default.startswith("file:") else f"{default.rstrip('/')}/{path.lstrip('/')}"
+
+
+def _uri(options: Mapping[str, str]) -> str:
+    """The checkpoint's URI, for Spark's writer; "" for a path on this machine."""
+    given = options.get("checkpointLocation", "").rstrip("/")
+    return given if "://" in given else ""
 
 
 def _show(frame: DataFrame, batch: int, rows: int, cut: bool) -> None:
@@ -102,6 +133,15 @@ def _delta(path: str) -> OfCheckpoint:
         return write
 
     return of_checkpoint
+
+
+class Noop:
+    """Has results made, and drops them."""
+
+    drops = True
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
 
 
 class Memory:

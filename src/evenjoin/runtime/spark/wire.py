@@ -58,7 +58,7 @@ class Slots:
         """The side's own columns, under their names and declared types, from a batch of slots (or from its files)."""
         columns = self.files[side]
         if columns is not None:
-            yield from read_rows(batch.column(self.columns[side][PATH]).to_pylist(), columns, schema)
+            yield from read_rows(self.names(side, batch), columns, schema)
             return
         arrays = []
         for name in self.columns[side]:
@@ -66,6 +66,10 @@ class Slots:
             wanted = schema.field(name).type
             arrays.append(column if column.type == wanted else column.cast(wanted))
         yield pa.RecordBatch.from_arrays(arrays, names=list(self.columns[side]))
+
+    def names(self, side: int, batch: pa.RecordBatch) -> list[str]:
+        """The names of the files that a batch of slots holds of a side that is read from files."""
+        return [str(name) for name in batch.column(self.columns[side][PATH]).to_pylist()]
 
 
 def assign_slots(sides: Sequence[DataFrame | ParquetFiles], columns: Sequence[Sequence[str]]) -> Slots:
@@ -106,6 +110,20 @@ def union(sides: Sequence[DataFrame | ParquetFiles], slots: Slots) -> DataFrame:
         merged = shaped if merged is None else merged.unionAll(shaped)
     assert merged is not None
     return merged
+
+
+def by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """A batch of the union, split by side. As a rule a partition holds one side only, and nothing is copied."""
+    numbers = batch.column(SIDE).to_numpy()
+    if len(numbers) == 0:
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), batch
+        return
+    for side in range(sides):
+        rows = batch.filter(pa.array(numbers == side))
+        if rows.num_rows:
+            yield side, rows
 
 
 def pack(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:

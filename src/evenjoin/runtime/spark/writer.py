@@ -20,16 +20,20 @@ from pyspark.sql import DataFrame, SparkSession
 from evenjoin.commit.outputs import Output
 from evenjoin.errors import CheckpointInUseError, EvenJoinError, SpecError
 from evenjoin.runtime.driver import Driver
-from evenjoin.runtime.settings import Settings, check_apart
-from evenjoin.runtime.spark.batch import LateSink, Results, Sink, SparkBatch
+from evenjoin.runtime.local import Process
+from evenjoin.runtime.settings import Settings, check_apart, machine_memory
+from evenjoin.runtime.spark.batch import LateSink, Results, Sink, SparkBatch, Ways
+from evenjoin.runtime.spark.in_driver import InDriver, hindrance
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
-from evenjoin.runtime.spark.session import advise
-from evenjoin.runtime.spark.sinks import REPLACED, OfCheckpoint, make_sink
+from evenjoin.runtime.spark.session import advise, on_one_machine
+from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
+from evenjoin.runtime.spark.where import ON_CLUSTER, Where, on_local_master
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec, parse_duration
 from evenjoin.state.files import Folder, LocalFolder, open_folder
+from evenjoin.state.manifest import Manifest
 
 _RUNNING: dict[str, JoinQuery] = {}
 """The queries of this process by checkpoint. A new query takes the checkpoint over from one that has ended."""
@@ -46,6 +50,7 @@ class JoinStreamWriter:
     ) -> None:
         self._ready, self._spec, self._frames = ready, ready.spec, list(ready.sides.values())
         self._settings, self._late = settings, late
+        self._results = Results(ready.emitted, ready.finish, ready.schema)
         self._format = "parquet"
         self._options: dict[str, str] = {}
         self._name: str | None = None
@@ -107,8 +112,11 @@ class JoinStreamWriter:
             advise(spark)
             slots = assign_slots(self._frames, [self._spec.read_columns(side) for side in range(len(self._frames))])
             replaceable = self._function is None and self._format in REPLACED
-            results = Results(self._ready.emitted, self._ready.finish)
-            batches = _Batches(driver, slots, results, sink(driver), self._late_sink(driver), replaceable)
+            offsets, where = Offsets(driver.folder), self._where(spark, driver, slots)
+            inside = InDriver(Process(driver.folder, _threads(spark)), self._spec, slots, offsets)
+            late = self._late_sink(driver)
+            ways = Ways(slots, self._results, offsets, sink(driver), late, replaceable, where, inside)
+            batches = _Batches(driver, ways)
             writer = union(self._frames, slots).writeStream.foreachBatch(batches)
             writer = writer.option("checkpointLocation", f"{_located(driver.folder, checkpoint)}/spark")
             if self._name is not None:
@@ -121,6 +129,14 @@ class JoinStreamWriter:
             raise
         _RUNNING[checkpoint] = query
         return query
+
+    def _where(self, spark: SparkSession, driver: Driver, slots: Slots) -> Where:
+        """Who chooses the place of each batch."""
+        limits = on_local_master(machine_memory()) if on_one_machine(spark) else ON_CLUSTER
+        types = [*slots.types.values(), self._ready.emitted]
+        where = Where(self._settings.execution, limits, hindrance(types))
+        where.remember(driver.last)
+        return where
 
     def _checkpoint(self) -> str:
         given = self._options.get("checkpointLocation")
@@ -137,7 +153,9 @@ class JoinStreamWriter:
         function = self._function
         if function is not None:
             return lambda driver: function
-        return make_sink(spark, self._format, self._options, self._name, self._partition_by)
+        if self._format in FILES:
+            return make_files(spark, self._format, self._options, self._partition_by, self._results)
+        return make_sink(spark, self._format, self._options, self._name)
 
     def _late_sink(self, driver: Driver) -> LateSink:
         """Hands late rows to the user's function, or writes them under the user's path."""
@@ -162,20 +180,21 @@ class JoinStreamWriter:
 class _Batches:
     """The function that Spark calls for each batch. It remembers the engine's error, for the handle of the query."""
 
-    def __init__(
-        self, driver: Driver, slots: Slots, results: Results, sink: Sink, late: Any, replaceable: bool
-    ) -> None:
-        self._driver, self._slots, self._results = driver, slots, results
-        self._sink, self._late, self._replaceable = sink, late, replaceable
-        self._offsets = Offsets(driver.folder)
+    def __init__(self, driver: Driver, ways: Ways) -> None:
+        self._driver, self._ways = driver, ways
         self.error: EvenJoinError | None = None
 
+    @property
+    def where(self) -> Where:
+        return self._ways.where
+
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        last = self._driver.last
         try:
-            runtime = SparkBatch(
-                frame, self._slots, self._results, self._offsets, self._sink, self._late, self._replaceable
-            )
-            self._driver.run(batch, runtime)
+            runtime = SparkBatch(frame, self._ways, last.manifest if last else Manifest())
+            commit = self._driver.run(batch, runtime)
+            if runtime.choice is not None:
+                self.where.ran(runtime.choice, commit)
         except EvenJoinError as error:
             self.error = error
             raise
@@ -192,6 +211,13 @@ def _interval_ms(trigger: dict[str, Any]) -> float:
     with suppress(SpecError):
         return parse_duration(trigger.get("processingTime") or 0, "timestamp") / 1000
     return 0.0
+
+
+def _threads(spark: SparkSession) -> int:
+    """How many threads a batch in the driver may have: on a local master as many as Spark has, else one a core."""
+    if on_one_machine(spark):
+        return max(int(spark.sparkContext.defaultParallelism), 1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def _take(checkpoint: str, spec: JoinSpec, settings: Settings) -> Driver:

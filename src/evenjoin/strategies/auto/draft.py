@@ -234,22 +234,23 @@ class Draft:
         return out
 
     def _divisions(self, k: int, at: int) -> Iterator[_Offer]:
-        """The key as grids of several sizes and shapes, on the instances that have most room. No task need be shorter
-        than what a core has to do, and that grows with the copies: so a key is not divided further than there are
-        cores. Where no task is longer than that, the batch itself says what a grid gains."""
+        """The key as grids of several sizes and shapes, on the instances that have most room. A task that is longer
+        than what a core has to do need not become shorter than that, which grows with the copies: so a key is not
+        divided further than there are cores. A shorter one becomes shorter still, though that alone may save nothing:
+        with others it may. What the copies add to a core's time is counted."""
         before = self._shares(k)
         rest = self.tasks - self._vector(k, before)
         room = np.argsort(rest, kind="stable")
-        ample = self.tasks[at] > self.tasks.sum() / self.lanes
-        now = float(self.tasks[at]) if ample else makespan(self.tasks, self.cores)
+        core = float(self.tasks.sum()) / self.lanes
+        long = float(self.tasks[at]) > core
         for topology in _topologies(self.arrived[:, k], self.whole[k], rest, room, self.slow):
             shares = _shares_of(topology, self.table.groups, self.table.instances)
             after = rest + self._vector(k, shares)
-            peak = max(float(after[at]), float(after[shares.any(axis=0)].max()), float(after.sum()) / self.lanes)
-            then = peak if ample else makespan(after, self.cores)
+            peak, then = max(float(after[at]), float(after[shares.any(axis=0)].max())), float(after.sum()) / self.lanes
+            peak = max(peak, then) if long else peak + then - core
             moving = float((self.items.stored[:, k, None] * np.maximum(shares - before, 0)).sum())
             more = self.send * (self._copies(k, shares) - self._copies(k, before)) / self.cores
-            gain = now - then - more - self.price.move_ms * moving / HORIZON / self.lanes
+            gain = float(self.tasks[at]) - peak - more - self.price.move_ms * moving / HORIZON / self.lanes
             yield _Offer(gain, k, -1, topology, shares)
 
     def _shares(self, k: int) -> F64:

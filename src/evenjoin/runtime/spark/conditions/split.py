@@ -17,13 +17,10 @@ does not, but for what is said below. What is not proved goes to Spark's filter 
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
 * What may fail for a row is computed early only where Spark computes it for each row of the side as well: if it is a
-  key, guarded by the side's filters, or if there is no key and it is in the first comparison of both sides. What comes
-  after that Spark looks at only where the first one is TRUE. (If the other side has no rows at all, Spark computes
-  neither.)
+  key, guarded by the side's filters. Any other comparison with such an operand is Spark's filter, the first one too:
+  where one operand is NULL, Spark does not compute the other.
 
-Not guaranteed: that nothing fails which Spark would have left out. In a condition without a key Spark may find an
-operand of the first comparison to be NULL for every row, and then never computes the other one; here it is computed,
-and a row for which it fails stops the batch. No row is wrong because of that.
+Not guaranteed: that a key does not fail which Spark would have left out because the other side has no rows at all.
 Not here: the arguments of the join, and everything that runs. It reads schemas only.
 """
 
@@ -44,13 +41,11 @@ from evenjoin.runtime.spark.conditions.hints import hints
 from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.travel import arrow_schema
 from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values, terms
-from evenjoin.spec.condition import NEVER
-from evenjoin.spec.expr import Call, Expr, Literal, conjunction
+from evenjoin.spec.condition import ALWAYS, NEVER
+from evenjoin.spec.expr import Call, Expr, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
-from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Slice, Tree, calls, skeleton, sql, tokens
+from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Tree, calls, conjuncts, skeleton, sql, tokens
 
-ALWAYS = Literal(True, pa.bool_())
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}
 _CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
 _CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -169,7 +164,7 @@ class _Splitter:
         self.left: list[tuple[Tree, str]] = []
 
     def split(self, tree: Tree) -> Split:
-        parts = list(dict.fromkeys(_conjuncts(tree)))
+        parts = list(dict.fromkeys(conjuncts(tree)))
         several = []
         filters: dict[str, list[Tree]] = {}
         for part in parts:
@@ -184,11 +179,8 @@ class _Splitter:
             self._filter(alias, some)
         for part in several:
             self._guard(part)
-        has_key = any(self._is_key(part) for part in several)
-        for number, part in enumerate(several):
-            compared = isinstance(part, Node) and part.op in COMPARISONS.values()
-            early = self._is_key(part) or (compared and number == 0 and not has_key)
-            self._several(part, "guarded" if early else "safe")
+        for part in several:
+            self._several(part, "guarded" if self._is_key(part) else "safe")
         self._near_zero()
         return self._done()
 
@@ -292,34 +284,3 @@ class _Splitter:
             ansi=self.analyst.ansi,
             analyst=self.analyst,
         )
-
-
-def _conjuncts(tree: Tree) -> list[Tree]:
-    """What must all hold. NOT over OR is AND over NOT, BETWEEN is two comparisons, and `x = y OR (x IS NULL AND y IS
-    NULL)` is `x <=> y`."""
-    if isinstance(tree, Slice):
-        return [tree]
-    if tree.op == "AND":
-        return [c for arg in tree.args for c in _conjuncts(arg)]
-    if tree.op == "BETWEEN":
-        x, low, high = tree.args
-        return [Node(">=", (x, low)), Node("<=", (x, high))]
-    if tree.op == "NOT" and isinstance(inner := tree.args[0], Node):
-        if inner.op == "OR":
-            return [c for arg in inner.args for c in _conjuncts(Node("NOT", (arg,)))]
-        if inner.op == "NOT":
-            return _conjuncts(inner.args[0])
-        if inner.op in _NEGATED:
-            return [Node(_NEGATED[inner.op], inner.args)]
-    return [_null_safe(tree)]
-
-
-def _null_safe(tree: Node) -> Tree:
-    if tree.op != "OR" or len(tree.args) != 2:
-        return tree
-    for one, other in (tree.args, tree.args[::-1]):
-        if isinstance(one, Node) and one.op == "=" and isinstance(other, Node) and other.op == "AND":
-            nulls = {arg.args[0] for arg in other.args if isinstance(arg, Node) and arg.op == "IS NULL"}
-            if len(nulls) == len(other.args) == 2 and nulls == set(one.args):
-                return Node("<=>", one.args)
-    return tree

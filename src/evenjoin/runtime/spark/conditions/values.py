@@ -202,7 +202,7 @@ class Values:
         if found is not None and text == sql(tree):
             return found
         if found is not None and isinstance(own, IntegralType) and isinstance(target, IntegralType):
-            return Cast(found, self.analyst.arrow_type(target), "convert")
+            return Cast(found, self.analyst.arrow_type(target))
         fails = self.may_fail(tree) or own is None or cast_may_fail(own, target, self.analyst.ansi)
         return self.column(next(iter(sides)), text, target, fails)
 
@@ -238,7 +238,7 @@ class Values:
         if not self.sides(tree):
             return self.literal(tree, f"CAST({sql(tree)} AS BIGINT)", LongType())
         found = self.leaf(tree, own)
-        return found if isinstance(own, LongType) else Cast(found, pa.int64(), "convert")
+        return found if isinstance(own, LongType) else Cast(found, pa.int64())
 
     def _event_times(self, tree: Node) -> bool:
         """Without ANSI sums wrap. Those of event times keep their shape all the same, because bounds of time come from
@@ -263,7 +263,7 @@ class Values:
             return None
         if own == target:
             return found[0]
-        return Cast(found[0], pa.float64(), "convert") if isinstance(target, DoubleType) else None
+        return Cast(found[0], pa.float64()) if isinstance(target, DoubleType) else None
 
     def _floats(self, tree: Tree, own: DataType) -> tuple[Expr, Tree] | None:
         if isinstance(tree, Node) and tree.op in SUMS and self.type(tree) == own:

@@ -1,0 +1,183 @@
+"""The driver's place: the rows of one batch, read into this process, joined here, and handed to the sink as a table.
+
+    parquet folders   the log of Spark's file source names the batch's files; pyarrow reads them. No Spark job runs
+    any other side    one Spark job projects the rows and collects them as Arrow
+
+Guarantee: the rows are those that the executors would have read. Of a batch with more rows than `most`, or with more
+results than fit (RESULT_BYTES) where the sink wants them as one table, nothing reaches the sink: Elsewhere.
+Not here: which batches come here (where.py), and how they are joined (runtime/local.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from evenjoin.instance.work import Work
+from evenjoin.runtime.driver import Elsewhere
+from evenjoin.runtime.local import Feed, Process, Take
+from evenjoin.runtime.spark.files import measured, read_rows
+from evenjoin.runtime.spark.offsets import Offsets
+from evenjoin.runtime.spark.session import prepare_batch
+from evenjoin.runtime.spark.where import NO_LIMITS, RESULT_BYTES, Size
+from evenjoin.runtime.spark.wire import Slots, by_side
+from evenjoin.spec import JoinSpec
+
+TASK_ROWS = 1 << 16
+"""A side is read and dispatched by one thread for so many rows, as long as there are threads."""
+TOO_BIG = "maxResultSize"
+"""The setting that Spark's error names when a job's rows are more than the driver may collect."""
+
+
+class InDriver:
+    """Batches of one query in the driver's process."""
+
+    def __init__(self, process: Process, spec: JoinSpec, slots: Slots, offsets: Offsets) -> None:
+        self.process, self._spec, self._slots, self._offsets = process, spec, slots, offsets
+        self._batch: tuple[int, list[list[str]] | None] = -1, None
+        self._sizes: dict[str, Size] = {}
+
+    def known(self, batch: int) -> Size | None:
+        """How large a batch is; None if only reading it would tell. Elsewhere if a file is gone: Spark knows whether
+        that is an error."""
+        files = self._files(batch)
+        if files is None:
+            return None
+        for path, columns in ((path, columns) for paths, columns in files for path in paths):
+            if path not in self._sizes:
+                try:
+                    self._sizes[path] = Size(*measured(path, columns))
+                except FileNotFoundError:
+                    raise Elsewhere(f"{path} is gone") from None
+        return Size(sum(size.rows for size in self._sizes.values()), sum(size.bytes for size in self._sizes.values()))
+
+    def join(self, frame: DataFrame, work: Work, watermark: int | None, most: int, take: Take) -> None:
+        """Join a batch of at most `most` rows."""
+        files = self._files(work.batch)
+        feeds = self._of_rows(_collected(frame, most), most) if files is None else self._of_files(files)
+        self.process.join(work, watermark, feeds, take)
+
+    def _files(self, batch: int) -> list[tuple[list[str], Sequence[str]]] | None:
+        """By side, the files of a batch and what is read of them. None if not all sides are files."""
+        columns = [columns for columns in self._slots.files if columns is not None]
+        if len(columns) < len(self._slots.files):
+            return None
+        if self._batch[0] != batch:
+            self._batch = batch, self._offsets.files(batch, len(columns))
+            self._sizes = {}
+        files = self._batch[1]
+        return None if files is None else list(zip(files, columns, strict=True))
+
+    def _of_files(self, files: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Feed]:
+        return [
+            Feed(side, self._rows(part), read_rows(part, columns, self._spec.sides[side].schema))
+            for side, (paths, columns) in enumerate(files)
+            for part in _dealt(paths, max(self.process.threads // len(files), 1))
+        ]
+
+    def _rows(self, paths: Sequence[str]) -> int:
+        return sum(self._sizes[path].rows if path in self._sizes else measured(path, ())[0] for path in paths)
+
+    def _of_rows(self, rows: pa.Table, most: int) -> list[Feed]:
+        """The feeds of collected rows, which may be names of files for some sides."""
+        held: list[list[pa.RecordBatch]] = [[] for _ in self._spec.sides]
+        for batch in rows.to_batches():
+            for side, some in by_side(batch, len(held)):
+                held[side].append(some)
+        feeds = [feed for side, batches in enumerate(held) for feed in self._of_side(side, batches)]
+        if sum(feed.total for feed in feeds) > most:
+            raise Elsewhere(f"more than {most:,} rows came")
+        return feeds
+
+    def _of_side(self, side: int, batches: Sequence[pa.RecordBatch]) -> Iterator[Feed]:
+        if not batches:
+            return
+        schema, columns = self._spec.sides[side].schema, self._slots.files[side]
+        if columns is not None:
+            paths = [path for batch in batches for path in self._slots.names(side, batch)]
+            yield Feed(side, self._rows(paths), read_rows(paths, columns, schema))
+            return
+        (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        parts = min(max(self.process.threads // len(self._spec.sides), 1), 1 + whole.num_rows // TASK_ROWS)
+        step = -(-whole.num_rows // parts)
+        for start in range(0, whole.num_rows, step):
+            part = whole.slice(start, step)
+            yield Feed(side, part.num_rows, self._slots.unpack(side, part, schema))
+
+
+class Held:
+    """Takes results and holds them, as long as they fit."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def __call__(self, rows: pa.RecordBatch) -> None:
+        self._bytes += rows.nbytes
+        if self._bytes > RESULT_BYTES:
+            raise Elsewhere(f"its results are more than {RESULT_BYTES:,} bytes")
+        self.batches.append(rows)
+
+
+def _collected(frame: DataFrame, most: int) -> pa.Table:
+    """The rows of the batch. Elsewhere if they are more than `most`, or than Spark lets the driver collect."""
+    prepare_batch(frame.sparkSession)
+    try:
+        rows = (frame if most >= NO_LIMITS.rows else frame.limit(most + 1)).toArrow()
+    except PySparkException as error:
+        if TOO_BIG not in str(error):
+            raise
+        raise Elsewhere("its rows are more than spark.driver.maxResultSize") from error
+    if rows.num_rows > most:
+        raise Elsewhere(f"more than {most:,} rows came")
+    return rows
+
+
+def _dealt(paths: Sequence[str], parts: int) -> list[Sequence[str]]:
+    """The files in so many parts at most, none of them empty."""
+    return [paths[start::parts] for start in range(min(parts, len(paths)))]
+
+
+def hindrance(types: Sequence[DataType]) -> str:
+    """Why rows of these types cannot go to the driver and back as Arrow; empty if they can."""
+    odd = [type_ for type_ in chain.from_iterable(map(_leaves, types)) if not _plain(type_)]
+    return f"a column of {odd[0].simpleString()}, which only tasks exchange with Spark" if odd else ""
+
+
+PLAIN = (BooleanType, NumericType, BinaryType, DateType, TimestampType, TimestampNTZType)
+
+
+def _plain(type_: DataType) -> bool:
+    if isinstance(type_, StringType):
+        return type_ == StringType()  # neither a collation nor a length
+    return isinstance(type_, PLAIN)
+
+
+def _leaves(type_: DataType) -> Iterator[DataType]:
+    if isinstance(type_, StructType):
+        for field in type_.fields:
+            yield from _leaves(field.dataType)
+    elif isinstance(type_, ArrayType):
+        yield from _leaves(type_.elementType)
+    elif isinstance(type_, MapType):
+        yield from _leaves(type_.keyType)
+        yield from _leaves(type_.valueType)
+    else:
+        yield type_

@@ -1,0 +1,126 @@
+"""Where a batch runs: in Python workers on the executors, or in the driver's own process.
+
+    execution="executors"   every batch is a Spark job of two stages
+    execution="driver"      every batch in the driver (runtime/local.py), whatever its size
+    execution="auto"        the driver takes what is small for it; the executors get the rest
+
+A small batch costs more to hand out than to join: a job with two stages of Python workers takes some 150 ms before it
+does anything. On a local master driver and executors share the machine, so there the driver is as good for large
+batches too, and spares them the way through the JVM; its limits are those of memory. On a cluster large batches are the
+executors'.
+
+How large the next batch will be is known exactly where every side is read from parquet files. Otherwise it is taken to
+be like the largest of the last RECENT, and the driver reads at most one row more than its limit. If more come than
+expected, in rows or in results that the sink wants as one table, the batch is tried again on the executors: nothing of
+it has left the driver until then.
+
+Guarantee: both places run the same code on the same files, and what they leave in the checkpoint is alike, so a batch
+may run here and the next one there. Pure, but for remembering the last batches.
+Not here: how the driver reads a batch (in_driver.py).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from evenjoin.commit.log import Commit
+from evenjoin.runtime.settings import Execution
+from evenjoin.state.manifest import Manifest
+
+Place = Literal["driver", "executors"]
+RECENT = 4
+"""Batches that are looked back upon."""
+
+
+class Limits(NamedTuple):
+    """What the driver takes: rows and bytes of a batch, results of one, and bytes of stored tuples."""
+
+    rows: int
+    bytes: int
+    results: int
+    state: int
+
+
+ON_CLUSTER = Limits(rows=100_000, bytes=64 << 20, results=1_000_000, state=256 << 20)
+"""Beside executors on other machines the driver takes what is small for one machine."""
+PART = 1 / 16
+"""On a local master, the part of the machine's memory that the rows of a batch may take. Dispatch and sorting hold them
+about four times."""
+NO_LIMITS = Limits(*(2**62,) * 4)
+RESULT_BYTES = 256 << 20
+"""Results that are held at once for a sink that wants them as one table."""
+
+
+def on_local_master(memory: int) -> Limits:
+    """The limits where the driver shares a machine of so many bytes with the executors."""
+    return Limits(rows=8_000_000, bytes=int(memory * PART), results=2**62, state=2**62)
+
+
+class Size(NamedTuple):
+    """How large a batch is: its rows and, where they are known, their bytes in memory."""
+
+    rows: int
+    bytes: int = 0
+
+
+class Choice(NamedTuple):
+    """Where a batch runs, and why in words."""
+
+    place: Place
+    why: str
+
+
+@dataclass(slots=True)
+class Where:
+    """Chooses the place of each batch of one query, and remembers what was chosen. `hindrance` says why batches of this
+    join cannot run in the driver; empty: they can."""
+
+    execution: Execution
+    limits: Limits
+    hindrance: str = ""
+    last: Choice | None = None
+    batches: dict[Place, int] = field(default_factory=lambda: {"driver": 0, "executors": 0})
+    _recent: deque[tuple[Size, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def most(self) -> int:
+        """How many rows the driver reads of a batch at most."""
+        return self.limits.rows if self.execution == "auto" else NO_LIMITS.rows
+
+    def choose(self, manifest: Manifest, measure: Callable[[], Size | None]) -> Choice:
+        """The place of the next batch. `measure` tells its size, if that can be known."""
+        if self.execution == "executors":
+            return Choice("executors", "asked for")
+        if self.hindrance:
+            return Choice("executors", self.hindrance)
+        if self.execution == "driver":
+            return Choice("driver", "asked for")
+        known = measure()
+        size = known if known is not None else self._expected()
+        results = max((found for _, found in self._recent), default=0)
+        if size.rows > self.limits.rows or size.bytes > self.limits.bytes:
+            return Choice("executors", f"{size.rows:,} rows")
+        if results > self.limits.results:
+            return Choice("executors", f"{results:,} results in one of the last batches")
+        if self.limits.state < sum(run.bytes for _, _, run in manifest):
+            return Choice("executors", f"more than {self.limits.state:,} bytes of state")
+        return Choice("driver", f"{size.rows:,} rows" if known or self._recent else "the first batch")
+
+    def ran(self, choice: Choice, commit: Commit) -> None:
+        """Remember where a batch ran, and how large it was."""
+        self.last = choice
+        self.batches[choice.place] += 1
+        self.remember(commit)
+
+    def remember(self, commit: Commit | None) -> None:
+        """Remember how large a batch was."""
+        if commit is not None and commit.report is not None:
+            sent = sum(sum(load.sent_bytes) for load in commit.report.instances)
+            self._recent.append((Size(sum(side.rows for side in commit.report.intake), sent), commit.report.matches))
+
+    def _expected(self) -> Size:
+        sizes = [size for size, _ in self._recent] or [Size(0)]
+        return Size(max(size.rows for size in sizes), max(size.bytes for size in sizes))
