@@ -1,7 +1,7 @@
 """The verdict of a page in words, and figures as people say them.
 
     Even: the busiest of 8 instances worked 1.12 times the mean over the last 20 batches. The last rebalance, before
-    batch 12, took the imbalance from 3.41 to 1.10.
+    batch 12, moved 1,838 tuples in 90 ms and took the strategy's own measure from 3.41 to 1.10.
 
 Guarantee: text only, made of numbers and of names from the data; whoever shows it escapes it.
 Not here: what the planner said of its own decision (events.Verdict.sentence), which is shown beside this.
@@ -92,7 +92,7 @@ def _last_rebalance(migrations: Sequence[Migration]) -> list[str]:
     if last.imbalance_before is None or last.imbalance_after is None:
         return [f"The last rebalance, before batch {last.batch}, {moved}."]
     change = f"from {last.imbalance_before:.2f} to {last.imbalance_after:.2f}"
-    return [f"The last rebalance, before batch {last.batch}, {moved} and took the imbalance {change}."]
+    return [f"The last rebalance, before batch {last.batch}, {moved} and took the strategy's own measure {change}."]
 
 
 def _in_time(moments: Sequence[Moment]) -> list[str]:
