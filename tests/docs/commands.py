@@ -2,7 +2,7 @@
 
     evenjoin VERB ...             click reads the arguments
     python -m evenjoin.X ...      the module is there; click reads the arguments if it has a command
-    python -m chaos | differential | page   packages of tests/
+    python -m chaos | differential   packages of tests/
     python FILE ...               the file is there
     make TARGET                   the Makefile has it
     pip install 'evenjoin[x]'     pyproject.toml has the extra
@@ -25,7 +25,7 @@ from evenjoin.cli.app import evenjoin
 
 VARIABLE = re.compile(r"\w+=.*")
 OURS = ("evenjoin", "make", "python", "pip")
-IN_TESTS = ("chaos", "differential", "page")
+IN_TESTS = ("chaos", "differential")
 
 
 def lines_of(block: str) -> list[list[str]]:
