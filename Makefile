@@ -17,7 +17,7 @@ export JAVA_HOME := $(JAVA_FOUND)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow chaos lint format docs bench compare clean
+.PHONY: help setup java chromium demo test test-slow test-page pictures chaos lint format docs bench compare clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,6 +46,15 @@ test-thorough: setup java  ## the properties with forty times as many examples a
 
 test-slow: setup java  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-page: setup java chromium  ## the page and the report in a real Chromium, against a running Spark query
+	@$(BIN)/python -m pytest -m 'slow or not slow' tests/page tests/spark/test_live_page.py $(ARGS)
+
+pictures: setup java chromium  ## take the pictures of the page and the report in docs/ anew
+	@EVENJOIN_PICTURES=docs $(BIN)/python -m pytest -m slow tests/spark/test_live_page.py $(ARGS)
+
+chromium:  ## Chromium is there, or is installed, or the command to do so is printed
+	@sh .ci/system.sh chromium
 
 chaos: setup java  ## joins killed, damaged and disturbed at random against DuckDB: make chaos MINUTES=10 SEED=1
 	@PYTHONPATH=src:tests $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)

@@ -1,9 +1,11 @@
 #!/bin/sh
-# What the Makefile needs from the machine and pip cannot bring: Java 17+ and a Python that can make a venv.
+# What the Makefile needs from the machine and pip cannot bring: Java 17+, a Python that can make a venv, and Chromium
+# for the tests of the page.
 #
 #   system.sh java      Java 17+ is there, or is installed through the system's package manager where that is
 #                       allowed (root, sudo without a password, or Homebrew), or the exact command is printed and 1 returned
 #   system.sh venv PY   make .venv with PY (or a newer python3.x found), installing Debian's python3-venv when it is missing
+#   system.sh chromium  the same for Chromium
 #   system.sh home      print a JAVA_HOME worth exporting, or nothing (Homebrew's Java is not on the PATH)
 #
 # It never downloads anything itself and knows no addresses.
@@ -71,6 +73,23 @@ need_java() {
     return 1
 }
 
+need_chromium() {
+    have chromium && return 0
+    hint="install Chromium so that 'chromium' is on the PATH"
+    if have apt-get; then manager=apt-get; hint="sudo apt-get install -y chromium"
+    elif have dnf; then manager=dnf; hint="sudo dnf install -y chromium"
+    elif have apk; then manager=apk; hint="sudo apk add chromium"
+    else manager=""
+    fi
+    if [ -n "$manager" ]; then
+        say "the tests of the page need Chromium; trying to install it"
+        install_with $manager chromium >&2 && have chromium && return 0
+    fi
+    say "The tests of the page need Chromium. Run this, then try again:"
+    say "    $hint"
+    return 1
+}
+
 good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 make_venv() {
@@ -94,6 +113,7 @@ no_venv() { # Debian and Ubuntu ship python3 without ensurepip
 case $1 in
     java) need_java ;;
     venv) make_venv "${2:-python3}" ;;
+    chromium) need_chromium ;;
     home) java_home ;;
-    *) say "usage: system.sh java | venv PYTHON | home"; exit 2 ;;
+    *) say "usage: system.sh java | venv PYTHON | chromium | home"; exit 2 ;;
 esac

@@ -23,6 +23,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     "errors",
     "version",
+    "shown",
     "kernels",
     "spec",
     "placement",
@@ -32,6 +33,7 @@ LAYERS = [
     "instance",
     "strategies",
     "commit",
+    "page",
     "runtime",
     "runtime/spark",
     "api",
@@ -127,6 +129,7 @@ def test_the_public_names():
         "join",
         "local",
         "parquet",
+        "progress",
         "sliding",
         "strategies",
         "tumbling",
@@ -137,7 +140,8 @@ def test_the_public_names():
 
 def test_importing_evenjoin_loads_no_pyspark():
     """Nor what only the command line, the benchmarks and tests need."""
-    heavy = ("pyspark", "py4j", "click", "rich", "duckdb", "matplotlib", "hypothesis", "evenjoin.testing")
+    heavy = ("pyspark", "py4j", "click", "rich", "bokeh", "tornado", "prometheus_client", "duckdb", "matplotlib",
+             "hypothesis", "evenjoin.testing")  # fmt: skip
     code = f"import sys, evenjoin; print(*[name for name in {heavy} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.strip() == ""

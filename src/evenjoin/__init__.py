@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evenjoin.runtime.spark.files import parquet
     from evenjoin.runtime.spark.join import join
     from evenjoin.runtime.spark.session import tune
+    from evenjoin.runtime.watch import progress
     from evenjoin.spec import sliding, tumbling
     from evenjoin.strategies.elastic import Scaling
 
@@ -52,6 +53,7 @@ __all__ = [
     "join",
     "local",
     "parquet",
+    "progress",
     "sliding",
     "strategies",
     "tumbling",
@@ -64,6 +66,7 @@ _LOADED_LATER = {
     "join": "evenjoin.runtime.spark.join",
     "local": "evenjoin.api",
     "parquet": "evenjoin.runtime.spark.files",
+    "progress": "evenjoin.runtime.watch",
     "sliding": "evenjoin.spec",
     "tumbling": "evenjoin.spec",
     "tune": "evenjoin.runtime.spark.session",

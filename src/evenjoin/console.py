@@ -9,19 +9,21 @@ Keys, aliases, conditions and paths come from outside: a key may hold an escape 
 terminal, characters that reverse what follows them, markup, or a line break that makes up a line of its own. Whatever
 came from outside goes through one of these functions before it is printed. JSON needs none: its own escapes do this.
 
-Both layers above may import this file, so that `bench` need not know `cli`. It needs rich (`pip install
-'evenjoin[cli]'`); `import evenjoin` does not load it.
+`visible` and `html` are those of shown.py, which needs no rich. Both layers above may import this file, so that `bench`
+need not know `cli`. It needs rich (`pip install 'evenjoin[cli]'`); `import evenjoin` does not load it.
 Not here: what is printed (cli/draw.py, bench/report.py).
 """
 
 from __future__ import annotations
 
 import re
-from html import escape as html_escape
 
 from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.text import Text
+
+from evenjoin.shown import html as html
+from evenjoin.shown import visible as visible
 
 PLAIN_WIDTH = 150
 """How many columns a page has that is not a terminal (a pipe, a file): enough for every table."""
@@ -31,15 +33,6 @@ def open_console() -> Console:
     """The terminal, or a wide page where there is none. `:name:` stays what it is: no emoji is made of it."""
     console = Console(emoji=False)
     return console if console.is_terminal else Console(width=PLAIN_WIDTH, emoji=False)
-
-
-def visible(text: object, keep: str = "") -> str:
-    """The text with every character that cannot be seen (control characters, line breaks, marks of direction, lone
-    surrogates) written as Python writes it: \\x1b, \\n, \\u202e. Characters in `keep` stay as they are."""
-    whole = str(text)
-    if whole.isprintable():
-        return whole
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in whole)
 
 
 def cell(text: object) -> Text:
@@ -57,8 +50,3 @@ def markup(text: object) -> str:
     parts = _TAG.split(visible(text))
     whole = "".join(markup_escape(part) if n % 2 else part.replace("\\[", "\\\\[") for n, part in enumerate(parts[:-1]))
     return whole + markup_escape(parts[-1].replace("\\[", "\\\\["))
-
-
-def html(text: object) -> str:
-    """Text from outside, to stand in an HTML page or in a quoted attribute of it."""
-    return html_escape(visible(text))

@@ -3,6 +3,7 @@
     Verdict     what the monitor decided after a batch, and on what grounds     runtime/rebalance -> the commit
     Migration   one change of the routing table: why, what moved, what it cost   runtime/advance -> the commit
     Totals      counts of the join since its first batch                         folded by runtime/advance
+    Times       what the time of a batch was spent on                            runtime/driver -> the commit
     Progress    the last batch and the totals, as the user asks for them         LocalJoin.progress, lastProgress
 
 All who tell of these events (the commit log, the handles, the command line, the benchmarks) read fields of these
@@ -44,6 +45,7 @@ class Verdict:
     forecast    the imbalance expected under the planner's table; None if there is none or it could not be judged, as
                 when its buckets are cut anew: the load was counted by others
     moves       stored tuples expected to move; None as for `forecast`, or if the tables cannot be compared
+    threshold   the imbalance above which the strategy makes a plan; None if it has no such bound
     """
 
     batch: int
@@ -53,6 +55,7 @@ class Verdict:
     planner_ms: float | None = None
     forecast: float | None = None
     moves: int | None = None
+    threshold: float | None = None
 
     @property
     def calls_for_rebalance(self) -> bool:
@@ -126,6 +129,38 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """What the time of a batch was spent on, one after the other, in milliseconds by the clock.
+
+    migrate_ms   moving state, where the batch began with another table
+    dispatch_ms  until the first join task began: reading the input, dispatch, and the sending half of the shuffle
+    join_ms      until the last join task ended: the receiving half, the join, and the sink while it takes results over
+    sink_ms      until the sink was done and every receipt was there
+    decide_ms    the load report and the verdict, with the planner
+    commit_ms    writing the commit of the batch *before*: a commit cannot say how long it took itself
+    ended        when all this was over, in seconds since the epoch; 0: not known
+
+    Join tasks tell their times by the clocks of their own machines. Where these differ from the driver's, time goes
+    from one of the three middle parts to another; their sum is the driver's.
+    """
+
+    migrate_ms: float = 0.0
+    dispatch_ms: float = 0.0
+    join_ms: float = 0.0
+    sink_ms: float = 0.0
+    decide_ms: float = 0.0
+    commit_ms: float = 0.0
+    ended: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return _written(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Times:
+        return cls(**_read(data))
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The last batch, and the totals with it.
 
@@ -168,7 +203,7 @@ class Progress:
         return cls(**{**_read(data), "total": Totals.from_json(data["total"])})
 
 
-def _written(event: Verdict | Migration | Totals | Progress) -> dict[str, Any]:
+def _written(event: Verdict | Migration | Totals | Times | Progress) -> dict[str, Any]:
     """The event as JSON: by key the value of every field, tuples as lists."""
     values = ((field.name, getattr(event, field.name)) for field in fields(event))
     return {KEYS.get(name, name): list(value) if isinstance(value, tuple) else value for name, value in values}

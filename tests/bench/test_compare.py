@@ -30,6 +30,7 @@ from evenjoin.bench.compare import (
     read_trace,
     suiting,
 )  # fmt: skip
+from evenjoin.bench.compare_page import page, save, told
 from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.compare_report import (
     COLUMNS,
@@ -39,8 +40,6 @@ from evenjoin.bench.compare_report import (
     main_table,
     measure_rows,
     order_of_tasks,
-    page,
-    save,
     show,
 )
 from evenjoin.bench.cpu import Usage
@@ -48,6 +47,7 @@ from evenjoin.bench.jobs import Job, JobError, JobGivenUp, JobTimeout, JoinOptio
 from evenjoin.bench.join_workload import Size
 from evenjoin.bench.workloads import ZIPF_SCHEMA
 from evenjoin.events import Migration
+from evenjoin.page.follow import read_whole
 from evenjoin.strategies import resolve
 from evenjoin.strategies.elastic import elastic
 from evenjoin.strategies.square import Square
@@ -125,11 +125,14 @@ def test_names_and_conditions_do_nothing_on_a_page_or_a_terminal() -> None:
     runs = (*found.runs, run(CRAFTED, {CRAFTED: (1.0,) * 4, "fastjoin": (1.0,) * 4}, MOVED))
     crafted = replace(found.workload, name=CRAFTED, condition=CRAFTED)
     found = replace(found, workload=crafted, runs=runs)
-    text = page(found, {CRAFTED: b"picture"})
+    whole, text = page(found, {CRAFTED: b"picture"}), told(found, {CRAFTED: b"picture"})
+    assert "<script>a" not in whole
     assert "<script" not in text
+    assert "\u202e" not in whole
     shown = "[red]x[/red]\\x1b[31m\\u202e\\n&lt;script&gt;a()&lt;/script&gt;&quot;&#x27;&amp;"
-    assert f"<h1>evenjoin compare {shown}</h1>" in text
-    assert f"<code>{shown}</code>" in text
+    other = shown.replace("&quot;&#x27;", "&#34;&#39;")
+    assert f"<h1>evenjoin compare {other}</h1>" in whole
+    assert f"<code>{other}, watermark" in whole
     assert f"<td>{shown}</td>" in text
     assert f'alt="{shown}"' in text
     console = Console(record=True, width=400, force_terminal=True, color_system="standard")
@@ -150,7 +153,8 @@ def test_files_are_json_plots_and_one_page_that_loads_nothing(tmp_path: Path) ->
     assert all((tmp_path / "deep" / "out" / name).stat().st_size > 500 for name in names)
     html = (tmp_path / "deep" / "out" / "compare.html").read_text()
     assert html.count("data:image/png;base64,") == 4
-    assert not re.search(r'(src|href)="(?!data:)', html)
+    assert not re.search(r'<[a-z]+ [^>]*(src|href)="(?!data:)', told(comparison(), {}))
+    assert "default-src &#39;none&#39;" in html
     for text in ("1,905", "1,234", "9.50", "imbalance", "G21", "Spark&#x27;s own", 'class="over"'):
         assert text in html
     saved = json.loads((tmp_path / "deep" / "out" / "compare.json").read_text())
@@ -210,7 +214,7 @@ def test_what_a_user_writes_is_escaped() -> None:
     found = comparison()
     odd = replace(found.runs[1], name="<b>x</b>", threshold=None)
     odd = replace(odd, trace=replace(odd.trace, measures={"<b>x</b>": (1.0,) * 4}))  # type: ignore[arg-type]
-    html = page(replace(found, runs=(odd,)), {})
+    html = told(replace(found, runs=(odd,)), {})
     assert "<b>x</b>" not in html
     assert "&lt;b&gt;x&lt;/b&gt;" in html
 
@@ -437,3 +441,17 @@ def test_a_native_join_that_is_late_as_a_whole_is_no_finding(tmp_path: Path, mon
     monkeypatch.setattr(module, "run_job", fake)
     with pytest.raises(JobTimeout, match="late"):
         compare(Plan(workload("G11", Size(rows=20, batches=4)), (NATIVE,), 3, tmp_path / "out"))
+
+
+def test_a_comparison_has_the_board_of_every_run(tmp_path: Path) -> None:
+    """The panels of `evenjoin report`, under the name of each strategy; the record has none of it."""
+    found = comparison()
+    runs = []
+    for run_, strategy in zip(found.runs, ("hash", "fastjoin"), strict=False):
+        joined(tmp_path / strategy, strategy, track=8)
+        runs.append(replace(run_, past=read_whole(tmp_path / strategy)))
+    with_boards = replace(found, runs=(*runs, found.runs[2]))
+    html = page(with_boards, {})
+    assert re.findall(r'<h2 class="run">(\w+)</h2>', html) == ["hash", "fastjoin"]
+    assert html.count("<h2>Busy time</h2>") == 2
+    assert as_document(with_boards) == as_document(found)

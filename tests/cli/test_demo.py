@@ -16,7 +16,7 @@ import evenjoin
 from evenjoin.cli.app import evenjoin as command
 from evenjoin.cli.demo import ON, SELECT, Plan, festival_day, three_lines
 from evenjoin.cli.draw import bar, imbalance, size, spark_line
-from evenjoin.cli.history import read_history
+from evenjoin.commit.history import read_history
 
 
 def test_version_and_help() -> None:
@@ -97,3 +97,10 @@ def test_the_demo_runs_and_both_lanes_find_what_the_embedded_engine_finds(tmp_pa
         assert str(folder / name / "joined") in done.stdout
     assert re.search(r"auto (and hash )?took .* 2 batches after warming up", words)
     assert all(part in words for part in ("Hottest cells", "c53 Stadium", "What auto did", "evenjoin inspect"))
+    report = folder / "auto" / "report.html"
+    assert f"\n  {report}\n" in done.stdout
+    assert f"\n  evenjoin ui {folder / 'auto' / 'checkpoint'}\n" in done.stdout
+    page = report.read_text()
+    assert "<h2>Busy time</h2>" in page
+    assert "o.cell = t.cell" in page
+    assert words.index("Verdict") < words.index("What auto did") < words.index("Report") < words.index("evenjoin ui ")

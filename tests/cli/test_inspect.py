@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import evenjoin
 from evenjoin.cli.app import evenjoin as command
-from evenjoin.cli.history import RecordedJoin
+from evenjoin.commit.history import RecordedJoin
 from evenjoin.spec import build_spec
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])

@@ -15,9 +15,9 @@ from rich.console import Console
 import evenjoin
 from evenjoin.bench.ride_hailing import Day
 from evenjoin.cli.epilogue import Told, changes, compared, disturbed, verdict
-from evenjoin.cli.history import commits_after, read_history
 from evenjoin.cli.lanes import Lane, Slice, in_turn
 from evenjoin.cli.side_by_side import Scene, hours, panes
+from evenjoin.commit.history import commits_after, read_history
 from evenjoin.errors import EvenJoinError
 from evenjoin.events import Migration, Verdict
 

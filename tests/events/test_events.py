@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenjoin
-from evenjoin.events import Migration, Progress, Totals, Verdict
+from evenjoin.events import Migration, Progress, Times, Totals, Verdict
 from evenjoin.load.intake import Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.runtime.advance import decided_by, followed_by, totals_after
@@ -23,7 +23,8 @@ MAYBE = st.none() | FIGURE
 SIDES = st.lists(COUNT, max_size=3).map(tuple)
 TOTALS = st.builds(Totals, COUNT, SIDES, SIDES, SIDES, COUNT)
 EVENTS = st.one_of(
-    st.builds(Verdict, COUNT, FIGURE, st.text(), st.none() | COUNT, MAYBE, MAYBE, st.none() | COUNT),
+    st.builds(Verdict, COUNT, FIGURE, st.text(), st.none() | COUNT, MAYBE, MAYBE, st.none() | COUNT, MAYBE),
+    st.builds(Times, *[FIGURE] * 7),
     st.builds(
         Migration, COUNT, st.text(), st.text(), COUNT, COUNT, FIGURE, st.sampled_from(["imbalance", "asked for"]),
         MAYBE, MAYBE, MAYBE, st.none() | COUNT, MAYBE, MAYBE,
@@ -50,7 +51,7 @@ def test_the_documents_keep_their_keys() -> None:
         "batch", "why", "from", "to", "imbalance_before", "imbalance_forecast", "imbalance_after", "busy_after",
         "planner_ms", "forecast_tuples", "tuples", "bytes", "pause_ms",
     }  # fmt: skip
-    verdict = {"batch", "imbalance", "verdict", "rebalanced", "planner_ms", "forecast", "moves"}
+    verdict = {"batch", "imbalance", "verdict", "rebalanced", "planner_ms", "forecast", "moves", "threshold"}
     assert set(CALLED.to_json()) == verdict
     assert Totals(7, (5, 1), (1, 0), (0, 0), 2).to_json() == {
         "results": 7, "rows": [5, 1], "late": [1, 0], "unmatchable": [0, 0], "expired": 2, "ahead": []

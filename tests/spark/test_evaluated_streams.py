@@ -10,8 +10,8 @@ import pytest
 from own_join import session, sparks
 
 import evenjoin
-from evenjoin.cli.history import read_history
 from evenjoin.cli.inspect import evaluated
+from evenjoin.commit.history import read_history
 from evenjoin.errors import CheckpointMismatchError
 from evenjoin.testing import multiset
 from spark_streams import Collected, read_stream, write_batches

@@ -20,7 +20,8 @@ number of instances (`--fixed`) V is not used.
 
 Invariant: all runs that finished, and DuckDB, read the same rows and find the same number of results, or
 ``counts_agree`` is false.
-Not here: tables, plots and files (``compare_report``, ``compare_plots``); what the workloads are (``catalog``).
+Not here: tables, plots and files (``compare_report``, ``compare_plots``, ``compare_page``); what the workloads are
+(``catalog``).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from evenjoin.errors import SpecError
 from evenjoin.events import Migration
 from evenjoin.load.items import planning_items
 from evenjoin.load.report import LoadReport
+from evenjoin.page.follow import Past, read_whole
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.placement.topology import Biclique
 from evenjoin.runtime.dispatch import keeps_together, suits
@@ -116,6 +118,7 @@ class Run:
     trace: Trace | None = None
     stopped: bool = False  # before its end: the outcome's one batch would have taken longer than it says
     rounds: tuple[float, ...] = ()  # `warm_ms` of each repetition, of which this one was the fastest
+    past: Past | None = None  # what its commits show (page/), for the page of the comparison
 
     @property
     def warm_ms(self) -> float:
@@ -347,7 +350,8 @@ def _run(
         return Run(NATIVE, outcome)
     threshold = resolve(system).threshold
     trace = read_trace(job.checkpoint, system, plan.strategies)
-    return Run(system, outcome, threshold if isfinite(threshold) else None, trace)
+    past = read_whole(job.checkpoint)
+    return Run(system, outcome, threshold if isfinite(threshold) else None, trace, past=past)
 
 
 def _watched(job: Job, logs: Path, tell: Callable[[int], None], most_ms: float) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a comparison says: tables for the eye, JSON for the record, PNG plots, and one page that holds it all.
+"""What a comparison says: tables for the eye and JSON for the record.
 
     results/s, rows/s      over the time of all batches
     batch ms               median and 99th percentile after the first WARM batches; > where a system was stopped
@@ -22,19 +22,16 @@ and where strategies size themselves, A-DSP's measures (Sec. 5.1):
     requests/task          tuples (copies too) that came to a task to be joined in a batch, on average
     task s, tuple s        resource cost, sum of r * t_r: tasks, and stored tuples with copies, times seconds
 
-The page has no script and loads nothing: pictures are inside it. Not here: running anything.
+Not here: running anything (compare.py), and the files with pictures and boards (compare_page.py).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 from rich import box
@@ -42,9 +39,8 @@ from rich.console import Console
 from rich.table import Table
 
 from evenjoin.bench.compare import Comparison, Run
-from evenjoin.bench.compare_plots import plots
 from evenjoin.bench.report import machine
-from evenjoin.console import cell, html, markup
+from evenjoin.console import cell, markup
 from evenjoin.strategies import resolve
 from evenjoin.strategies.sized import Sized
 
@@ -62,32 +58,6 @@ MIGRATION_COLUMNS = (
 )  # fmt: skip
 SETTLED = 3
 """Batches in which the planners come to act: the cool-down, and one to see its effect."""
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: 14px }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd }
-th:first-child, td:first-child { text-align: left }
-.over { color: #b00020 } .within { color: #00695c } .wrong { color: #b00020; font-weight: bold }
-img { max-width: 100% } code { background: #f4f4f4; padding: .1rem .3rem }
-"""
-MEASURES = """<p>Imbalance: 1.0 is even by busy time; "own" is the strategy's own measure, against its threshold.</p>
-<h2>Imbalance by each planner's own measure</h2>
-<p>Mean (last batch) of every run, and the share of the batches after the first {settled} that were within the
-threshold; red is above it after the last batch.</p>
-{table}"""
-
-
-def save(comparison: Comparison, folder: Path) -> list[Path]:
-    """Write compare.json, the plots and compare.html; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = folder / "compare.json"  # first: it is what took the time, whatever becomes of the pictures
-    record.write_text(json.dumps(as_document(comparison), indent=2, allow_nan=False) + "\n")
-    pictures = plots(comparison)
-    for name, data in pictures.items():
-        (folder / f"{name}.png").write_bytes(data)
-    whole = folder / "compare.html"
-    whole.write_text(page(comparison, pictures), encoding="utf-8")
-    return [record, *(folder / f"{name}.png" for name in pictures), whole]
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -237,49 +207,9 @@ def as_document(comparison: Comparison) -> dict[str, Any]:
     return finite
 
 
-def page(comparison: Comparison, pictures: dict[str, bytes]) -> str:
-    """The whole comparison as one HTML page."""
-    workload, rows = comparison.workload, comparison.oracle.rows
-    tone = "right" if comparison.counts_agree else "wrong"
-    title = f"evenjoin compare {html(workload.name)}"
-    images = "\n".join(
-        f'<img alt="{html(name)}" src="data:image/png;base64,{b64encode(data).decode()}">'
-        for name, data in pictures.items()
-    )
-    within, over = '<span class="within">{}</span>', '<span class="over">{}</span>'
-    measures = (
-        f"<p>{html(order_of_tasks(comparison))}</p>"
-        if comparison.sized
-        else MEASURES.format(
-            settled=SETTLED,
-            table=_html(measure_columns(comparison), measure_rows(comparison, within, over, html), "markup"),
-        )
-    )
-    size = f"tasks of {workload.capacity:,} tuples" if comparison.sized else f"{comparison.instances} instances"
-    watermark = f", watermark {html(workload.watermark)}" if workload.watermark else ", the whole history"
-    moved = migration_rows(comparison)
-    sent = _html(SENT_COLUMNS, sent_rows(comparison)) if workload.steps else ""
-    where = ", ".join(f"{name} {value}" for name, value in machine().items())
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
-<h1>{title}</h1>
-<p>{workload.batches} batches, {rows:,} rows, {size}.
-<code>{html(workload.condition)}</code>{watermark}. {html(repr(workload.streams))}</p>
-<p class="{tone}">{html(agreement(comparison))}</p>
-{_html(*main_table(comparison))}
-{sent}
-{measures}
-<h2>Over time and per instance</h2>
-{images}
-<h2>Migrations</h2>
-{_html(MIGRATION_COLUMNS, moved) if moved else "<p>None.</p>"}
-<p><small>{html(where)}</small></p>
-</body></html>
-"""
-
-
 def _run_document(run: Run) -> dict[str, Any]:
-    document = asdict(run)
+    document = asdict(replace(run, past=None))
+    del document["past"]
     document["results_per_s"], document["rows_per_s"] = run.results_per_s, run.outcome.rows_per_s
     document["batch_ms_p50"], document["batch_ms_p99"] = run.batch_ms(50), run.batch_ms(99)
     if run.trace:
@@ -317,11 +247,3 @@ def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Literal["
     for row in rows:
         table.add_row(*(cell(item) if text == "plain" else item for item in row))
     return table
-
-
-def _html(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Literal["plain", "markup"] = "plain") -> str:
-    """A table for the page; cells of `markup` are HTML already."""
-    clean: Callable[[str], str] = html if text == "plain" else str
-    head = "".join(f"<th>{html(column)}</th>" for column in columns)
-    body = "\n".join("<tr>" + "".join(f"<td>{clean(item)}</td>" for item in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>\n{body}</table>"

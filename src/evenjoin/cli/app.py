@@ -17,8 +17,11 @@ import click
 from evenjoin.cli.compare import compare
 from evenjoin.cli.demo import demo
 from evenjoin.cli.inspect import inspect
+from evenjoin.cli.metrics import metrics
 from evenjoin.cli.repair import repair
+from evenjoin.cli.report import report
 from evenjoin.cli.simulate import simulate
+from evenjoin.cli.ui import ui
 from evenjoin.console import visible
 from evenjoin.errors import CheckpointError, EvenJoinError
 
@@ -65,5 +68,8 @@ def evenjoin() -> None:
 evenjoin.add_command(compare)
 evenjoin.add_command(demo)
 evenjoin.add_command(inspect)
+evenjoin.add_command(metrics)
 evenjoin.add_command(repair)
+evenjoin.add_command(report)
 evenjoin.add_command(simulate)
+evenjoin.add_command(ui)

@@ -4,7 +4,8 @@
     evenjoin compare B_NCI --strategies adsp,square,dynamic,random
     evenjoin compare E_Q5 --fixed --instances 8
 
-The running is in ``bench/compare``, what is said in ``bench/compare_report``; here are the options and the bar.
+The running is in ``bench/compare``, what is said in ``bench/compare_report`` and ``compare_page``; here are the
+options and the bar.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.console import Console
 from evenjoin.bench.catalog import NAMES, workload
 from evenjoin.bench.compare import NATIVE, Plan, Watch, check_runs, suiting
 from evenjoin.bench.compare import compare as run
-from evenjoin.bench.compare_report import agreement, save, show
+from evenjoin.bench.compare_report import agreement, show
 from evenjoin.bench.join_workload import KEYED, SIZED, THETA, Drift, JoinWorkload, Size
 from evenjoin.cli.draw import progress
 from evenjoin.console import markup, open_console, visible
@@ -79,7 +80,9 @@ def compare(
     systems = (*_checked(names, found, instances, layout), *((NATIVE,) if native else ()))
     guards = _guards(found, {"cooldown": cooldown, "min_gain": min_gain, "min_work": min_work, "budget": budget})
     folder = (out or Path("build/compare") / name).resolve()
-    _need("duckdb", "matplotlib", "pyspark")
+    _need("bokeh", "duckdb", "matplotlib", "pyspark")
+    from evenjoin.bench.compare_page import save
+
     console = open_console()
     size = f"{instances} instances" if found.capacity is None else f"tasks of {found.capacity:,} tuples"
     console.print(f"[bold]{markup(name)}[/]: {found.batches} batches, {size}, {markup(', '.join(systems))}")

@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from evenjoin.cli.history import InstanceTotal, KeyTotal
+from evenjoin.commit.history import InstanceTotal, KeyTotal
 from evenjoin.console import cell
 from evenjoin.events import Migration
+from evenjoin.shown import number as number
+from evenjoin.shown import size as size
 
 BAR = 20
 
@@ -35,8 +37,8 @@ def spark_line(values: Sequence[float], top: float) -> str:
 def plain_table(*columns: str) -> Table:
     """A light table: the first column to the left, numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(cell(column), justify="left" if number == 0 else "right", no_wrap=True)
+    for place, column in enumerate(columns):
+        table.add_column(cell(column), justify="left" if place == 0 else "right", no_wrap=True)
     return table
 
 
@@ -100,20 +102,6 @@ def progress(console: Console) -> Progress:
         console=console,
         transient=True,
     )
-
-
-def number(value: float | None, digits: int) -> str:
-    """A figure with thousands separated; a dash for one that is not known."""
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def size(count: float) -> str:
-    """Bytes as a person reads them."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def imbalance(values: Sequence[float]) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,9 @@ from rich.text import Text
 
 from evenjoin.bench.ride_hailing import Day, cell_name
 from evenjoin.cli.draw import keys_table
-from evenjoin.cli.history import heaviest
 from evenjoin.cli.lanes import Lane
 from evenjoin.cli.side_by_side import told
+from evenjoin.commit.history import heaviest
 from evenjoin.console import cell, markup
 from evenjoin.errors import EvenJoinError
 from evenjoin.load.cost import makespan
@@ -63,14 +64,28 @@ def tell(all_: Told, console: Console) -> None:
     for lane in all_.lanes:
         for name in ("joined", "checkpoint"):
             console.print(f"  {markup(lane.path(name))}", soft_wrap=True, highlight=False)
+    _report(other, console)
     console.print("\n[bold]What to type next[/]")
     for command in (
+        f"ui {markup(shlex.quote(other.path('checkpoint')))}",
         f"inspect {markup(shlex.quote(other.path('checkpoint')))} --migrations",
         f"compare zipf1.0 --strategies {markup(shlex.quote(f'{usual.strategy},{other.strategy}'))}",
     ):
         console.print(f"  evenjoin {command}", soft_wrap=True, highlight=False)
     console.print("\n[bold]The same in three lines[/], with your own streaming DataFrames orders and tracks")
     console.print(Padding(Syntax(all_.program, "python", background_color="default"), INDENT))
+
+
+def _report(lane: Lane, console: Console) -> None:
+    """Write the report of a lane beside its checkpoint, and say where it is; without Bokeh, what it needs."""
+    if find_spec("bokeh") is None:
+        console.print("  no report: it needs bokeh (pip install 'evenjoin\\[ui]')", highlight=False)
+        return
+    from evenjoin.page.report import write_report
+
+    path = write_report(lane.path("checkpoint"), lane.folder / "report.html")
+    console.print("\n[bold]Report[/], one file to open in a browser; `evenjoin ui` below shows the same live")
+    console.print(f"  {markup(path)}", soft_wrap=True, highlight=False)
 
 
 def changes(lane: Lane, day: Day) -> list[Text]:

@@ -15,7 +15,7 @@ import click
 from rich.table import Table
 
 from evenjoin.cli.draw import bar, instances_table, keys_table, migrations_table, plain_table, size
-from evenjoin.cli.history import (
+from evenjoin.commit.history import (
     History,
     batch_line,
     heaviest,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenjoin.cli.draw import imbalance
-from evenjoin.cli.history import commits_after
+from evenjoin.commit.history import commits_after
 from evenjoin.commit.log import Commit
 from evenjoin.events import Migration
 from evenjoin.load.report import LoadReport

@@ -39,7 +39,7 @@ from typing import Any, Literal
 
 from evenjoin.commit.shown import Shown
 from evenjoin.errors import CheckpointInUseError, StateCorruptionError
-from evenjoin.events import Migration, Totals, Verdict
+from evenjoin.events import Migration, Times, Totals, Verdict
 from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder
@@ -85,6 +85,7 @@ class Commit:
     offsets             a digest of all that the source had read up to this batch (position.py); "" if it gives none
     output              the files of results to be shown after it (shown.py); None if the sink is none of files
     memory              what the strategy wants to know after the next batch; None if it remembers nothing
+    times               what the time of the batch was spent on
     """
 
     batch: int
@@ -103,6 +104,7 @@ class Commit:
     offsets: str = ""
     migrated: int | None = None
     memory: dict[str, Any] | None = None
+    times: Times = field(default_factory=Times)
     output: Shown | None = None
 
     @property
@@ -129,6 +131,7 @@ class Commit:
             "offsets": self.offsets,
             "migrated": self.migrated,
             "memory": self.memory,
+            "times": asdict(self.times),
             "output": asdict(self.output) if self.output else None,
         }
 
@@ -144,6 +147,7 @@ class Commit:
                 "migration": Migration.from_json(data["migration"]) if data["migration"] else None,
                 "totals": Totals.from_json(data["totals"]),
                 "verdict": Verdict.from_json(data["verdict"]) if data["verdict"] else None,
+                "times": Times.from_json(data.get("times", {})),
                 "output": Shown(**data["output"]) if data["output"] else None,
             }
         )

@@ -38,6 +38,7 @@ from evenjoin.placement.shares import hosts, shares_by_region
 from evenjoin.placement.slots import Role
 from evenjoin.placement.table import RoutingTable
 from evenjoin.placement.topology import Cube, Grid
+from evenjoin.shown import Showing, Shown, size
 from evenjoin.state.manifest import Manifest
 
 HEAVY_KEYS = 32
@@ -103,7 +104,7 @@ class InstanceLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Showing):
     """The load of one batch.
 
     instances, heavy, cells   by instance; the heaviest keys, heaviest first; by cell of the table
@@ -163,6 +164,18 @@ class LoadReport:
         """The busy time of the busiest instance over the mean; 1.0 is even. Strategies have measures of their own."""
         busy = [load.busy_ms for load in self.instances]
         return max(busy) * len(busy) / sum(busy) if busy and sum(busy) > 0 else 1.0
+
+    def shown(self) -> Shown:
+        """A row for each instance, and the heaviest keys by name."""
+        rows = tuple(
+            (str(load.instance), f"{sum(load.stored):,}", f"{sum(load.probes):,}", f"{load.matches:,}",
+             f"{load.busy_ms:,.1f}", size(load.bytes))
+            for load in self.instances
+        )  # fmt: skip
+        title = f"Batch {self.batch}: the busiest of {len(rows)} instances worked {self.imbalance:.2f} times the mean"
+        keys = ", ".join(f"{key.name} ({sum(key.arrived):,} tuples)" for key in self.heavy[:5])
+        columns = ("instance", "stored", "probes", "results", "busy ms", "state")
+        return Shown(title, columns, rows, (f"Hottest keys: {keys}",) if keys else ())
 
     def to_json(self) -> dict[str, Any]:
         data = {name: getattr(self, name) for name in self.__slots__}

@@ -44,6 +44,7 @@ from evenjoin.placement.order import Probing, intervals, probing_of
 from evenjoin.placement.ranges import EQUAL, Interval, Ranges, Reach
 from evenjoin.placement.slots import Role
 from evenjoin.placement.topology import Biclique, Cube, Meets, Slot, Topology, meets_from_json, topology_from_json
+from evenjoin.shown import Showing, Shown
 
 Layout = Literal["shared", "split"]
 """How the initial table lets instances host units. shared: every instance hosts units of all sides. split: each side
@@ -84,7 +85,7 @@ class Succession:
 
 
 @dataclass(frozen=True)
-class RoutingTable:
+class RoutingTable(Showing):
     """Where tuples live.
 
     version     counts up with every change of table on a checkpoint
@@ -151,6 +152,20 @@ class RoutingTable:
     def title(self) -> str:
         """The table in a few words, for people."""
         return f"{self.origin}/{self.layout} on {self.instances}"
+
+    def shown(self) -> Shown:
+        """For each instance in how many buckets (or areas) and for how many keys of their own it stores tuples."""
+        held = {kind: [0] * self.instances for kind in (Keys, Buckets, Ranges)}
+        for region in self.regions:
+            many = {Keys: "codes", Buckets: "ids"}.get(type(region.takes))
+            for instance in _homes(region.topology, self.groups):
+                held[type(region.takes)][instance] += len(getattr(region.takes, many)) if many else 1
+        parts = Ranges if self.ranged else Buckets
+        rows = tuple(
+            (str(i), f"{held[parts][i]:,}", f"{held[Keys][i]:,}") for i in range(self.instances)
+        )  # fmt: skip
+        columns = ("instance", "areas" if self.ranged else "buckets", "keys of their own")
+        return Shown(f"Routing table {self.version}, {self.title}", columns, rows)
 
     @property
     def cube(self) -> Cube | None:
@@ -274,6 +289,12 @@ class Compiled(NamedTuple):
     def unsplit(self) -> bool:
         """Whether every region has one slot for each group, so that `u` decides nothing."""
         return len(self.first_slot) == len(self.slot_start) + 1
+
+
+def _homes(topology: Topology, groups: int) -> set[int]:
+    """The instances that store tuples of a topology, of whatever group."""
+    slots = (slot for group in range(groups) for slot in topology.slots(group))
+    return {instance for slot in slots for instance, role in slot.targets if Role.STORE in role}
 
 
 def _compile(table: RoutingTable) -> Compiled:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from evenjoin.commit.log import Commit, Watermark
-from evenjoin.events import Migration, Totals, Verdict
+from evenjoin.events import Migration, Times, Totals, Verdict
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.work import Work
 from evenjoin.load.items import with_rates
@@ -79,6 +79,8 @@ def advance(
         decision = decide(
             settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items, past
         )  # fmt: skip
+    bound = settings.strategy.threshold
+    decision = replace(decision, verdict=replace(decision.verdict, threshold=bound if bound < inf else None))
     commit = Commit(
         work.batch, work.table.name, decision.table.name, kept, mark, report, settings.asked,
         migration=followed_by(migration, decision.verdict, report) if migration else None,
@@ -86,6 +88,20 @@ def advance(
         migrated=before.entry if before.migration else before.migrated, memory=decision.memory,
     )  # fmt: skip
     return commit, decision.table
+
+
+def times_of(started: float, begun: float, ran: float, ended: float, receipts: Sequence[Receipt]) -> Times:
+    """What a batch spent its time on, up to where its receipts are balanced. The first three are seconds by one
+    stopwatch: when the batch started, when its migration was over, and when all receipts were there; `ended` is that
+    last moment by the clock on the wall. When join tasks ran is known from their receipts, by the clocks of their
+    machines, so it is cut off where it leaves the time that the driver measured."""
+    known = [(r.began, r.began + r.elapsed_ms / 1000) for r in receipts if r.began > 0]
+    first = min((begin for begin, _ in known), default=ended) - (ended - (ran - begun))
+    last = max((end for _, end in known), default=ended) - (ended - (ran - begun))
+    dispatch = min(max(first, 0.0), ran - begun)
+    join = min(max(last - dispatch, 0.0), ran - begun - dispatch)
+    spans = (begun - started, dispatch, join, ran - begun - dispatch - join)
+    return Times(*(round(max(span, 0.0) * 1000, 3) for span in spans))
 
 
 def totals_after(before: Totals, report: LoadReport) -> Totals:

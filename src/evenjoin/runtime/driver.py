@@ -58,7 +58,7 @@ from evenjoin.load.samples import USUAL_GRAIN
 from evenjoin.load.watch import watched
 from evenjoin.placement.check import check
 from evenjoin.placement.table import RoutingTable
-from evenjoin.runtime.advance import Clocks, advance, migrated
+from evenjoin.runtime.advance import Clocks, advance, migrated, times_of
 from evenjoin.runtime.ahead import time_limit
 from evenjoin.runtime.dispatch import stated
 from evenjoin.runtime.settings import Settings
@@ -132,6 +132,7 @@ class Driver:
     _begun: int | None = field(init=False, default=None)
     _shown: int | None = field(init=False, default=None)
     _ended: float | None = field(init=False, default=None)
+    _commit_ms: float = field(init=False, default=0.0)
     _closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -182,12 +183,15 @@ class Driver:
         if before is not None and before.table != table.name:  # 3
             manifest, migration = self._migrate(before, batch, table, runtime)
             step("migrated", batch)
+        begun = time.perf_counter()
         work, receipts = self._evaluated(self._work(batch, table, manifest), mark.value, runtime)  # 4, 5
+        ran = time.perf_counter()
         step("receipts", batch)
         late = [name for receipt in receipts for name in receipt.late_files]
         if late:
             runtime.late(late, batch)
         clocks = Clocks(self.settings.now(), self._started, time.perf_counter, self._since_last_ms())
+        times = times_of(started, begun, ran, time.time() - time.perf_counter() + ran, receipts)
         commit, after = advance(before, work, migration, receipts, self.settings, clocks)  # 6
         self._tables.update({table.name: table, after.name: after})
         shown = None if self.output is None else self._gathered(self.output, batch, receipts)
@@ -195,11 +199,14 @@ class Driver:
         self._check_held()
         duration_ms = round((time.perf_counter() - started) * 1000, 3)
         previous, entry = before.entry if before else None, self._entry + 1
+        decide_ms = round(max(duration_ms - (ran - started) * 1000, 0.0), 3)
+        times = replace(times, decide_ms=decide_ms, commit_ms=self._commit_ms, ended=self.settings.now())
         commit = replace(
-            commit, duration_ms=duration_ms, offsets=offsets, entry=entry, previous=previous, output=shown
+            commit, duration_ms=duration_ms, offsets=offsets, entry=entry, previous=previous, output=shown, times=times
         )  # fmt: skip
         self._check_named(commit)
         self.log.append(commit, [table, after])
+        self._commit_ms = round((time.perf_counter() - started) * 1000 - duration_ms, 3)
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
         self._show()

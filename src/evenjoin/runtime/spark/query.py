@@ -9,18 +9,23 @@ query. Not here: the loop that runs in the query (driver.py).
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from evenjoin import errors
 from evenjoin.errors import EvenJoinError
-from evenjoin.events import Migration
+from evenjoin.events import Migration, Progress
 from evenjoin.load.report import LoadReport
+from evenjoin.page.extra import require
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.reports import migrations, progress
+from evenjoin.shown import Printer, Shown, together
+
+if TYPE_CHECKING:
+    from evenjoin.page.server import Page
 
 
 class JoinQuery:
@@ -40,6 +45,19 @@ class JoinQuery:
     def migrations(self) -> list[Migration]:
         """The migrations of the batches whose commits are still kept (the last 512), oldest first."""
         return migrations(self._driver)
+
+    def ui(self, host: str = "127.0.0.1", port: int = 0, token: str = "") -> Page:
+        """Serve the live page of this join from a thread of its own, at any free port unless one is given. Returns a
+        handle with its `url` and `stop()`. Another address than a loopback one needs a token of at least 8 characters.
+        Needs `pip install 'evenjoin[ui]'`."""
+        require("bokeh", "prometheus_client")
+        from evenjoin.page.server import Address, open_page
+
+        return open_page(self._driver.folder, Address(host, port, token))
+
+    def progress(self) -> Progress | None:
+        """Counts of the last batch and since the first one; None before the first batch."""
+        return progress(self._driver)
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
@@ -82,6 +100,26 @@ class JoinQuery:
     def stop(self) -> None:
         self._query.stop()
         self.release()
+
+    def _shown(self) -> list[Shown]:
+        """What it joins and whether it runs; the totals; and the load of the last batch."""
+        spec, last, load = self._driver.spec, self.progress(), self.load()
+        state = "running" if self._query.isActive else "ended"
+        if last is None or load is None:
+            return [Shown(f"EvenJoin, {state}", notes=("No batch is committed yet.",))]
+        counts = zip(last.total.rows, last.total.late, last.stored, strict=True)
+        rows = tuple((side.alias, *(f"{n:,}" for n in some)) for side, some in zip(spec.sides, counts, strict=True))
+        notes = (f"{last.total.results:,} results, {len(self.migrations())} rebalances",)
+        return [Shown(f"EvenJoin, {state}", ("side", "rows", "late", "stored"), rows, notes), load.shown()]
+
+    def __str__(self) -> str:
+        return together(self._shown())[0]
+
+    def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return together(self._shown())[1]
 
     def release(self) -> None:
         """Give the checkpoint back, so that another query may use it. Only for a query that has ended."""

@@ -9,6 +9,7 @@ that names it. Half a history is never returned.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -167,22 +168,33 @@ class History:
 
 def read_history(location: str | Path) -> History:
     """The history of the checkpoint at a path or URI."""
-    folder = _open(location)
+    folder = open_checkpoint(location)
     log = recorded_log(folder)
     join = RecordedJoin.from_json(recorded_join(folder))
     commits = tuple(log.commits())[::-1]
     return History(join, log.read_table(commits[-1].next_table) if commits else None, commits)
 
 
+def open_checkpoint(location: str | os.PathLike[str] | Folder) -> Folder:
+    """The folder of a checkpoint, or a clear error."""
+    try:
+        folder = open_folder(location)
+        folder.load("join.json")
+    except (OSError, ValueError) as error:
+        why = "it has no join.json" if isinstance(error, FileNotFoundError) else str(error)
+        raise CheckpointError(f"{location} is not a checkpoint of EvenJoin: {why}") from None
+    return folder
+
+
 def commits_after(location: str | Path, batch: int) -> tuple[Commit, ...]:
     """The commits of the batches after `batch`, oldest first. Reads those and one more."""
-    newest_first = recorded_log(_open(location)).commits()
+    newest_first = recorded_log(open_checkpoint(location)).commits()
     return tuple(takewhile(lambda commit: commit.batch > batch, newest_first))[::-1]
 
 
 def verify_segments(location: str | Path, history: History) -> int:
     """Check size and CRC-32 of every file the last commit names; returns how many there are."""
-    folder = _open(location)
+    folder = open_checkpoint(location)
     runs = {run.file: run for _, _, run in (history.last.manifest if history.last else ())}
     for name, run in runs.items():
         try:
@@ -290,14 +302,3 @@ def heaviest(reports: Sequence[LoadReport], count: int) -> list[KeyTotal]:
     rows = max(sum(side.rows for report in reports for side in report.intake), 1)
     names = sorted(arrived, key=lambda name: (-sum(arrived[name]), name))[:count]
     return [KeyTotal(name, tuple(arrived[name]), results[name], sum(arrived[name]) / rows) for name in names]
-
-
-def _open(location: str | Path) -> Folder:
-    """The folder of a checkpoint, or a clear error."""
-    try:
-        folder = open_folder(location)
-        folder.load("join.json")
-    except (OSError, ValueError) as error:
-        why = "it has no join.json" if isinstance(error, FileNotFoundError) else str(error)
-        raise CheckpointError(f"{location} is not a checkpoint of EvenJoin: {why}") from None
-    return folder
