@@ -1,11 +1,11 @@
 """The files of a batch, divided among tasks: several small files a task, several tasks a large file.
 
-    l  a.parquet 90 MB, 9 row groups     task 0   a, row groups 0-3         task 2   a, row groups 7-8, and b
-    l  b.parquet 10 MB                   task 1   a, row groups 4-6         task 3   c
-    r  c.parquet 30 MB                                                      (4 cores)
+    l  a.parquet 80 MB, 8 row groups     task 0   b, and one row group of a      task 2   two row groups of a
+    r  b.parquet 20 MB                   task 1   three row groups of a          task 3   two row groups of a
 
 A file is cut only if it is more than a core's share of the batch, and only between row groups, because a row group is
-read as a whole. So at most as many files are cut as there are cores, and only their footers have to be known.
+read as a whole. Its pieces are about half a share, so that they fill up what other files leave of tasks. At most as
+many files are cut as there are cores, and only their footers have to be known.
 
 Guarantee: each row group of each file is in exactly one task. The division is a function of the files and the number of
 cores, and of nothing else: neither of time nor of the order in which files are listed.
@@ -52,7 +52,7 @@ def divided(
         (-weight, side, piece)
         for side, sizes in enumerate(files)
         for path, size in sizes.items()
-        for piece, weight in (_cut(path, known[path], share) if path in known else [(Piece(path), size + OPEN)])
+        for piece, weight in (_cut(path, known[path], share // 2) if path in known else [(Piece(path), size + OPEN)])
     )
     count = min(len(pieces), max(-(-total // MOST), min(cores, -(-total // LEAST))))
     tasks: list[Task] = [[] for _ in range(count)]
@@ -64,17 +64,17 @@ def divided(
     return [sorted(task, key=lambda one: (one[0], one[1].path, one[1].first)) for task in tasks]
 
 
-def _cut(path: str, groups: Sequence[int], share: int) -> Iterator[tuple[Piece, int]]:
-    """A large file in pieces of about a share, and their weights."""
+def _cut(path: str, groups: Sequence[int], size: int) -> Iterator[tuple[Piece, int]]:
+    """A large file in pieces of about `size` bytes, and their weights."""
     if not groups:
         yield Piece(path), OPEN
         return
     total = max(sum(groups), 1)
-    parts, before = -(-total // share), 0
+    parts, before = -(-total // size), 0
     placed = []
-    for number, size in enumerate(groups):
-        placed.append(((2 * before + size) * parts // (2 * total), number))  # the part in which its middle lies
-        before += size
+    for number, held in enumerate(groups):
+        placed.append(((2 * before + held) * parts // (2 * total), number))  # the part in which its middle lies
+        before += held
     for _, run in groupby(placed, key=lambda one: one[0]):
         numbers = [number for _, number in run]
         weight = OPEN + sum(groups[number] for number in numbers)
