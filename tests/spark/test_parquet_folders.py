@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from decimal import Decimal
 
 import pyarrow as pa
@@ -175,3 +176,21 @@ def test_sizes_of_row_groups(tmp_path):
     (sizes,) = row_groups([f"file:{tmp_path}/a.parquet"])
     assert len(sizes) == 4
     assert all(sizes)
+
+
+def test_a_plain_folder_is_advised_in_one_line(spark, tmp_path, caplog):
+    """The line is there for select and simple filters; not for computed columns, other sources and evenjoin.parquet."""
+    for alias in "lr":
+        write_batches(tmp_path / alias, [rows(0, 5)])
+    right = evenjoin.parquet(spark, str(tmp_path / "r"))
+    plain = read_stream(spark, tmp_path / "l", SCHEMA)
+    rate = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS string) AS k")
+    cases = [(plain, 1), (plain.select("id", "k"), 1), (plain.where("id > 2 AND k IS NOT NULL"), 1), (rate, 0),
+             (plain.selectExpr("id + 1 AS id", "k"), 0), (plain.where("upper(k) = 'A'"), 0), (right, 0)]  # fmt: skip
+    for left, lines in cases:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "evenjoin"):
+            evenjoin.join({"l": left, "r": right}, on="l.k = r.k", select=["l.id"])
+        told = [line for line in caplog.messages if "evenjoin.parquet(" in line]
+        assert len(told) == lines
+        assert all(repr(str(tmp_path / "l")) in line and "'l'" in line for line in told)
