@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from decimal import Decimal
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pytest
 
 import evenjoin
 from evenjoin.errors import SpecError
-from evenjoin.runtime.spark.files import read_rows
+from evenjoin.runtime.spark import division
+from evenjoin.runtime.spark.division import Piece
+from evenjoin.runtime.spark.files import Reading, read_rows, row_groups
 from evenjoin.testing import multiset
 from spark_streams import Collected, read_stream, write_batches
 
@@ -78,18 +81,116 @@ def test_old_files(tmp_path):
     """A column a file lacks is NULL, nanoseconds are cut, a narrower integer is widened."""
     at = pa.array([1_000_000_999], pa.timestamp("ns"))
     pq.write_table(pa.table({"id": pa.array([5], pa.int32()), "ts": at}), tmp_path / "a.parquet")
-    batch = next(read_rows([f"file:{tmp_path}/a.parquet"], ["id", "k", "ts"], SCHEMA))
+    batch = next(read_rows([Piece(f"file:{tmp_path}/a.parquet")], Reading(["id", "k", "ts"]), SCHEMA))
     assert batch.schema == pa.schema([SCHEMA.field(name) for name in ("id", "k", "ts")])
     assert batch.to_pylist()[0]["k"] is None
     assert batch.column("ts").cast(pa.int64()).to_pylist() == [1_000_000]
 
 
 def test_what_it_does_not_read(tmp_path):
-    """A column in a folder's name, and a type that does not fit, are refused by name."""
-    (tmp_path / "k=1").mkdir()
-    pq.write_table(pa.table({"id": [1]}), tmp_path / "k=1" / "a.parquet")
-    with pytest.raises(SpecError, match="'k' is in the folder's name"):
-        next(read_rows([f"file:{tmp_path}/k=1/a.parquet"], ["id", "k"], SCHEMA))
+    """A folder's value and a column of a type that does not fit are refused by name."""
+    (tmp_path / "id=0x1").mkdir()
+    pq.write_table(pa.table({"k": ["a"]}), tmp_path / "id=0x1" / "a.parquet")
+    with pytest.raises(SpecError, match="id = '0x1' is not int64"):
+        next(read_rows([Piece(f"file:{tmp_path}/id=0x1/a.parquet")], Reading(["id", "k"], str(tmp_path)), SCHEMA))
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "b.parquet")
     with pytest.raises(SpecError, match="column 'id' is string"):
-        next(read_rows([f"file:{tmp_path}/b.parquet"], ["id"], SCHEMA))
+        next(read_rows([Piece(f"file:{tmp_path}/b.parquet")], Reading(["id"]), SCHEMA))
+
+
+PARTITIONED = """SELECT id, concat('v', id % 5) AS k, CAST(id % 2 AS int) AS n,
+    date_add(DATE'2024-02-28', CAST(id % 3 AS int)) AS d,
+    CASE WHEN id % 3 = 0 THEN NULL ELSE concat('a b/=%:ü', id % 2) END AS s, id % 2 = 0 AS b,
+    TIMESTAMP'2024-05-01 12:00:01.5' AS t, CAST(id % 2 AS decimal(5, 2)) AS m FROM range(24)"""
+TYPED = "id long, k string, n int, d date, s string, b boolean, t timestamp, m decimal(5,2), x int"
+
+
+@pytest.mark.parametrize("place", ["executors", "driver"])
+def test_partitioned_folders_as_spark_reads_them(place, spark, tmp_path):
+    """Names of folders as columns: numbers, dates, times, special characters, NULL; types inferred or given; a folder
+    above the base is none; restarted in the middle, when a new folder has come."""
+    base = tmp_path / "x=7" / "base"
+    first, second = (spark.sql(f"{PARTITIONED} WHERE {which}").coalesce(1) for which in ("id < 17", "id >= 17"))
+    for alias in "lr":
+        first.write.partitionBy("n", "d", "s", "b", "t", "m").parquet(str(base / alias))
+    for schema in (None, TYPED):
+        names = ["n", "d", "s", "b", "t", "m"] + (["x"] if schema else [])
+        sides = {alias: evenjoin.parquet(spark, str(base / alias), schema, maxFilesPerTrigger=9) for alias in "lr"}
+        rows, checkpoint = {}, tmp_path / f"ck{schema is None}"
+        joined = evenjoin.join(
+            sides, on="l.k = r.k AND l.n = r.n", select=["l.id AS a", "r.id AS b", *(f"r.{n} AS r{n}" for n in names)],
+            instances=2, execution=place,
+        )  # fmt: skip
+        for _ in range(2):
+            seen = Collected()
+            writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(checkpoint))
+            writer.trigger(availableNow=True).start().awaitTermination()
+            assert not rows.keys() & seen.batches.keys()
+            rows |= seen.batches
+            if schema is None and _ == 0:
+                for alias in "lr":
+                    second.write.partitionBy("n", "d", "s", "b", "t", "m").mode("append").parquet(str(base / alias))
+        reader = spark.read if schema is None else spark.read.schema(schema)
+        for alias in "lr":
+            reader.parquet(str(base / alias)).createOrReplaceTempView(f"side_{alias}")
+        columns = ", ".join(f"r.{name} AS r{name}" for name in names)
+        wanted = spark.sql(
+            f"SELECT l.id AS a, r.id AS b, {columns} FROM side_l l JOIN side_r r ON l.k = r.k AND l.n = r.n"
+        )
+        assert multiset(pa.concat_tables(rows.values())) == multiset(wanted.toArrow())
+
+
+@pytest.mark.parametrize("place", ["executors", "driver"])
+def test_a_large_file_for_several_tasks_and_small_ones_for_few(place, spark, tmp_path, monkeypatch):
+    """One file of 40 row groups, and 30 small files on the other side: divided, and each row read once."""
+    monkeypatch.setattr(division, "LEAST", 2000)
+    monkeypatch.setattr(division, "OPEN", 100)
+    tasks = []
+    divided = division.divided
+
+    def watched(*arguments):
+        tasks.append(divided(*arguments))
+        return tasks[-1]
+
+    monkeypatch.setattr("evenjoin.runtime.spark.in_driver.divided", watched)
+    (tmp_path / "l").mkdir()
+    pq.write_table(rows(0, 4000), tmp_path / "l" / "a.parquet", row_group_size=100)
+    write_batches(tmp_path / "r", [rows(10 * n, 10) for n in range(30)])
+    sides = {alias: evenjoin.parquet(spark, str(tmp_path / alias)) for alias in "lr"}
+    joined = evenjoin.join(sides, on="l.id = r.id", select=["l.id", "r.k"], instances=2, execution=place)
+    seen = Collected()
+    writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / "ck"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.lastProgress["evenjoin"]["total"]["rows"] == [4000, 300]
+    found = pa.concat_tables(seen.batches.values())
+    assert sorted(found.column("id").to_pylist()) == list(range(300))
+    (batch,) = tasks
+    assert len(batch) == 2
+    assert all(any(side == 0 for side, _ in task) for task in batch)
+    assert sum(side for task in batch for side, _ in task) == 30
+
+
+def test_sizes_of_row_groups(tmp_path):
+    pq.write_table(rows(0, 100), tmp_path / "a.parquet", row_group_size=30)
+    (sizes,) = row_groups([f"file:{tmp_path}/a.parquet"])
+    assert len(sizes) == 4
+    assert all(sizes)
+
+
+def test_a_plain_folder_is_advised_in_one_line(spark, tmp_path, caplog):
+    """The line is there for select and simple filters; not for computed columns, other sources and evenjoin.parquet."""
+    for alias in "lr":
+        write_batches(tmp_path / alias, [rows(0, 5)])
+    right = evenjoin.parquet(spark, str(tmp_path / "r"))
+    plain = read_stream(spark, tmp_path / "l", SCHEMA)
+    rate = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS string) AS k")
+    cases = [(plain, 1), (plain.select("id", "k"), 1), (plain.where("id > 2 AND k IS NOT NULL"), 1), (rate, 0),
+             (plain.selectExpr("id + 1 AS id", "k"), 0), (plain.where("upper(k) = 'A'"), 0), (right, 0)]  # fmt: skip
+    for left, lines in cases:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "evenjoin"):
+            evenjoin.join({"l": left, "r": right}, on="l.k = r.k", select=["l.id"])
+        told = [line for line in caplog.messages if "evenjoin.parquet(" in line]
+        assert len(told) == lines
+        assert all(repr(str(tmp_path / "l")) in line and "'l'" in line for line in told)

@@ -2,6 +2,9 @@
 
     union of the sides --mapInArrow--> packed rows --repartitionById--> a partition per instance --mapInArrow--> results
 
+Where all sides are parquet folders the first stage does not read the union: each of its tasks has pieces of files
+(division.py), which the log of Spark's file sources names.
+
 A program with a second hop has a third stage: what the second one yields are packed rows again. What the engine emits
 may still have to be filtered or projected by Spark (`Results`); that is part of the last stage.
 
@@ -31,8 +34,14 @@ from evenjoin.runtime.driver import Elsewhere
 from evenjoin.runtime.spark.conditions.outputs import Finish
 from evenjoin.runtime.spark.in_driver import Held, InDriver
 from evenjoin.runtime.spark.offsets import Offsets
-from evenjoin.runtime.spark.session import prepare_batch
-from evenjoin.runtime.spark.tasks import dispatch_partition, hop_partition, join_partition, migrate_partition
+from evenjoin.runtime.spark.session import cores, prepare_batch
+from evenjoin.runtime.spark.tasks import (
+    dispatch_files,
+    dispatch_partition,
+    hop_partition,
+    join_partition,
+    migrate_partition,
+)
 from evenjoin.runtime.spark.where import Choice, Place, Where
 from evenjoin.runtime.spark.wire import PACKED, Slots
 from evenjoin.state.manifest import Manifest
@@ -150,12 +159,21 @@ class SparkBatch:
 
     def _joined(self, work: Work, watermark: int | None, only: frozenset[int] | None) -> DataFrame:
         prepare_batch(self._frame.sparkSession)
-        packed = self._frame.mapInArrow(partial(dispatch_partition, work, watermark, self._ways.slots), PACKED)
+        packed = self._dispatched(work, watermark)
         placed = packed.repartitionById(work.table.instances, "task")
         for hop in range(len(work.program.hops) - 1):
             packed = placed.mapInArrow(partial(hop_partition, work, self._folder, hop), PACKED)
             placed = packed.repartitionById(work.table.instances, "task")
         return placed.mapInArrow(partial(join_partition, work, self._folder, only), self._ways.results.schema)
+
+    def _dispatched(self, work: Work, watermark: int | None) -> DataFrame:
+        """The first stage."""
+        slots, spark = self._ways.slots, self._frame.sparkSession
+        tasks = self._ways.inside.tasks(work.batch, cores(spark) or work.table.instances)
+        if not tasks:  # rows of Spark's, a file that is gone, or no files at all
+            return self._frame.mapInArrow(partial(dispatch_partition, work, watermark, slots), PACKED)
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        return numbers.mapInArrow(partial(dispatch_files, work, watermark, slots, tasks), PACKED)
 
 
 def _drop(rows: pa.RecordBatch) -> None:

@@ -11,7 +11,7 @@ Not here: which batches come here (where.py), and how they are joined (runtime/l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -33,7 +33,8 @@ from pyspark.sql.types import (
 from evenjoin.instance.work import Work
 from evenjoin.runtime.driver import Elsewhere
 from evenjoin.runtime.local import Feed, Process, Take
-from evenjoin.runtime.spark.files import measured, read_rows
+from evenjoin.runtime.spark.division import Piece, Task, divided
+from evenjoin.runtime.spark.files import file_sizes, measured, row_groups, rows_of
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
 from evenjoin.runtime.spark.where import NO_LIMITS, RESULT_BYTES, Size
@@ -60,40 +61,58 @@ class InDriver:
         files = self._files(batch)
         if files is None:
             return None
-        for path, columns in ((path, columns) for paths, columns in files for path in paths):
-            if path not in self._sizes:
-                try:
-                    self._sizes[path] = Size(*measured(path, columns))
-                except FileNotFoundError:
-                    raise Elsewhere(f"{path} is gone") from None
+        for paths, reading in zip(files, self._slots.files, strict=True):
+            for path in paths:
+                if path not in self._sizes:
+                    try:
+                        self._sizes[path] = Size(*measured(path, reading.columns if reading else ()))
+                    except FileNotFoundError:
+                        raise Elsewhere(f"{path} is gone") from None
         return Size(sum(size.rows for size in self._sizes.values()), sum(size.bytes for size in self._sizes.values()))
 
     def join(self, frame: DataFrame, work: Work, watermark: int | None, most: int, take: Take) -> None:
         """Join a batch of at most `most` rows."""
-        files = self._files(work.batch)
-        feeds = self._of_rows(_collected(frame, most), most) if files is None else self._of_files(files)
+        tasks = self.tasks(work.batch, self.process.threads)
+        if tasks is not None:
+            feeds = self._of_files(tasks)
+        elif self._files(work.batch) is None:
+            feeds = self._of_rows(_collected(frame, most), most)
+        else:
+            raise Elsewhere("a file is gone")
         self.process.join(work, watermark, feeds, take)
 
-    def _files(self, batch: int) -> list[tuple[list[str], Sequence[str]]] | None:
-        """By side, the files of a batch and what is read of them. None if not all sides are files."""
-        columns = [columns for columns in self._slots.files if columns is not None]
-        if len(columns) < len(self._slots.files):
+    def tasks(self, batch: int, cores: int) -> list[Task] | None:
+        """Who reads what of a batch, where so many read at once. None if not all sides are files, or if one of the
+        files is gone: Spark knows whether that is an error."""
+        files = self._files(batch)
+        if files is None:
+            return None
+        try:
+            return divided([file_sizes(paths) for paths in files], cores, row_groups)
+        except FileNotFoundError:
+            return None
+
+    def _files(self, batch: int) -> list[list[str]] | None:
+        """By side, the files of a batch. None if not all sides are files."""
+        if None in self._slots.files:
             return None
         if self._batch[0] != batch:
-            self._batch = batch, self._offsets.files(batch, len(columns))
+            self._batch = batch, self._offsets.files(batch, len(self._slots.files))
             self._sizes = {}
-        files = self._batch[1]
-        return None if files is None else list(zip(files, columns, strict=True))
+        return self._batch[1]
 
-    def _of_files(self, files: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Feed]:
-        return [
-            Feed(side, self._rows(part), read_rows(part, columns, self._spec.sides[side].schema))
-            for side, (paths, columns) in enumerate(files)
-            for part in _dealt(paths, max(self.process.threads // len(files), 1))
-        ]
+    def _of_files(self, tasks: Sequence[Task]) -> list[Feed]:
+        feeds = []
+        for task in tasks:
+            for side, some in groupby(task, key=lambda one: one[0]):
+                pieces = [piece for _, piece in some]
+                rows = self._slots.read(side, pieces, self._spec.sides[side].schema)
+                feeds.append(Feed(side, sum(map(self._rows, pieces)), rows))
+        return feeds
 
-    def _rows(self, paths: Sequence[str]) -> int:
-        return sum(self._sizes[path].rows if path in self._sizes else measured(path, ())[0] for path in paths)
+    def _rows(self, piece: Piece) -> int:
+        known = self._sizes.get(piece.path)
+        return known.rows if known is not None and piece == Piece(piece.path) else rows_of(piece)
 
     def _of_rows(self, rows: pa.Table, most: int) -> list[Feed]:
         """The feeds of collected rows, which may be names of files for some sides."""
@@ -109,10 +128,10 @@ class InDriver:
     def _of_side(self, side: int, batches: Sequence[pa.RecordBatch]) -> Iterator[Feed]:
         if not batches:
             return
-        schema, columns = self._spec.sides[side].schema, self._slots.files[side]
-        if columns is not None:
-            paths = [path for batch in batches for path in self._slots.names(side, batch)]
-            yield Feed(side, self._rows(paths), read_rows(paths, columns, schema))
+        schema = self._spec.sides[side].schema
+        if self._slots.files[side] is not None:
+            pieces = [Piece(path) for batch in batches for path in self._slots.names(side, batch)]
+            yield Feed(side, sum(map(self._rows, pieces)), self._slots.read(side, pieces, schema))
             return
         (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
         parts = min(max(self.process.threads // len(self._spec.sides), 1), 1 + whole.num_rows // TASK_ROWS)
@@ -148,11 +167,6 @@ def _collected(frame: DataFrame, most: int) -> pa.Table:
     if rows.num_rows > most:
         raise Elsewhere(f"more than {most:,} rows came")
     return rows
-
-
-def _dealt(paths: Sequence[str], parts: int) -> list[Sequence[str]]:
-    """The files in so many parts at most, none of them empty."""
-    return [paths[start::parts] for start in range(min(parts, len(paths)))]
 
 
 def hindrance(types: Sequence[DataType]) -> str:

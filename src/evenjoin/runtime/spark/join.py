@@ -33,6 +33,7 @@ from evenjoin.runtime.settings import (
 from evenjoin.runtime.spark.conditions.outputs import Select
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.prepare import Preparation, SparkSide, prepare
+from evenjoin.runtime.spark.session import cores
 from evenjoin.runtime.spark.writer import JoinStreamWriter
 from evenjoin.spec import Window
 from evenjoin.spec.scope import check_named
@@ -169,8 +170,4 @@ class StreamJoin:
 
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:
     """As many join tasks as Spark runs at once; DEFAULT_INSTANCES where Spark does not tell."""
-    spark = next(iter(frames.values())).sparkSession
-    try:
-        return max(int(spark.sparkContext.defaultParallelism), 1)
-    except Exception:  # Spark Connect does not tell
-        return DEFAULT_INSTANCES
+    return cores(next(iter(frames.values())).sparkSession) or DEFAULT_INSTANCES

@@ -23,6 +23,7 @@ from evenjoin.runtime.spark.conditions.outputs import Finish, Select, engine_sch
 from evenjoin.runtime.spark.conditions.split import Split, split
 from evenjoin.runtime.spark.conditions.travel import arrow_schema, check_travels
 from evenjoin.runtime.spark.files import ParquetFiles
+from evenjoin.runtime.spark.plain_folders import folder_advice
 from evenjoin.spec import JoinSpec, Prepared, Scope, Window, build_spec
 from evenjoin.spec.event_time import read_event_times
 from evenjoin.spec.join_spec import check_arguments
@@ -95,6 +96,9 @@ def evaluated(made: Split, finish: Finish | None) -> dict[str, object]:
 
 def _computed(alias: str, side: SparkSide, made: Split) -> SparkSide:
     if not isinstance(side, ParquetFiles):
+        advice = None if made.computed[alias] else folder_advice(alias, side)
+        if advice is not None:
+            log.warning(advice)
         return made.with_computed(alias, side)
     if not made.computed[alias]:
         return side

@@ -93,6 +93,14 @@ def prepare_batch(spark: Any) -> None:
         spark.conf.set(key, value)
 
 
+def cores(spark: Any) -> int | None:
+    """How many tasks Spark runs at once; None where it does not tell."""
+    try:
+        return max(int(spark.sparkContext.defaultParallelism), 1)
+    except Exception:  # Spark Connect does not tell
+        return None
+
+
 def on_one_machine(spark: Any) -> bool:
     """Whether driver and executors are one process of one machine: a local master."""
     return re.fullmatch(r"local(\[.*\])?", str(_static(spark, "spark.master"))) is not None

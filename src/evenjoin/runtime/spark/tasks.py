@@ -1,6 +1,7 @@
 """The tasks of a batch on executors: what Python workers run, a partition at a time, as functions for `mapInArrow`.
 
     dispatch_partition   rows of any side -> packed rows, one for each destination
+    dispatch_files       the same for a task that reads files itself
     hop_partition        packed rows for one instance -> its results and what it sends on, as packed rows
     join_partition       packed rows for one instance -> its results
     migrate_partition    one donor's part of a migration
@@ -28,6 +29,7 @@ from evenjoin.instance.migrate import Moving, migrate_instance
 from evenjoin.instance.work import Work
 from evenjoin.load.intake import Note
 from evenjoin.runtime.dispatch import Dispatcher
+from evenjoin.runtime.spark.division import Task
 from evenjoin.runtime.spark.wire import NOTE, RESULTS, Packed, Slots, by_side, pack, packed_rows, unpack
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
@@ -40,14 +42,39 @@ def dispatch_partition(
     work: Work, watermark: int | None, slots: Slots, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """First stage: rows of any side -> packed rows, one for each destination and flush. The last row is the note."""
+    rows = (
+        (side, part)
+        for batch in batches
+        for side, some in by_side(batch, len(work.spec.sides))
+        for part in slots.unpack(side, some, work.spec.sides[side].schema)
+    )
+    yield from _dispatched(work, watermark, rows)
+
+
+def dispatch_files(
+    work: Work, watermark: int | None, slots: Slots, tasks: Sequence[Task], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """First stage where all sides are files: the rows of the task's pieces -> packed rows. What Spark hands in is
+    empty of meaning."""
+    for _ in batches:
+        pass
+    rows = (
+        (side, part)
+        for side, piece in tasks[_partition()]
+        for part in slots.read(side, [piece], work.spec.sides[side].schema)
+    )
+    yield from _dispatched(work, watermark, rows)
+
+
+def _dispatched(
+    work: Work, watermark: int | None, rows: Iterator[tuple[int, pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
     dispatcher, tasks = Dispatcher(work, watermark), work.task_of
     held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
-    for batch in batches:
-        for side, rows in by_side(batch, len(held)):
-            for part in slots.unpack(side, rows, work.spec.sides[side].schema):
-                held[side].append(part)
-                if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
-                    yield from _flush(dispatcher, side, held, tasks)
+    for side, part in rows:
+        held[side].append(part)
+        if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
+            yield from _flush(dispatcher, side, held, tasks)
     for side in range(len(held)):
         yield from _flush(dispatcher, side, held, tasks)
     settle()

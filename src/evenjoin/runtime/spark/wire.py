@@ -14,7 +14,7 @@ Not here: which instance a tuple goes to (placement/place.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +22,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from evenjoin.runtime.spark.files import PATH, ParquetFiles, read_rows
+from evenjoin.runtime.spark.division import Piece
+from evenjoin.runtime.spark.files import PATH, ParquetFiles, Reading, read_rows
 
 SIDE = "side"
 PACKED = StructType(
@@ -46,19 +47,18 @@ Packed = tuple[int, int, int, pa.Buffer]
 class Slots:
     """Which slot holds each column of each side: `columns[side]` maps a column to its slot.
 
-    A side that is read from files sends only their names through Spark. `files[side]` are the columns to read from
+    A side that is read from files sends only their names through Spark. `files[side]` says what to read from
     them; None for any other side.
     """
 
     columns: tuple[Mapping[str, str], ...]
     types: Mapping[str, DataType]
-    files: tuple[Sequence[str] | None, ...]
+    files: tuple[Reading | None, ...]
 
     def unpack(self, side: int, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The side's own columns, under their names and declared types, from a batch of slots (or from its files)."""
-        columns = self.files[side]
-        if columns is not None:
-            yield from read_rows(self.names(side, batch), columns, schema)
+        if self.files[side] is not None:
+            yield from self.read(side, map(Piece, self.names(side, batch)), schema)
             return
         arrays = []
         for name in self.columns[side]:
@@ -67,6 +67,12 @@ class Slots:
             arrays.append(column if column.type == wanted else column.cast(wanted))
         yield pa.RecordBatch.from_arrays(arrays, names=list(self.columns[side]))
 
+    def read(self, side: int, pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The columns of a side that is read from files, from some of them."""
+        reading = self.files[side]
+        assert reading is not None
+        return read_rows(pieces, reading, schema)
+
     def names(self, side: int, batch: pa.RecordBatch) -> list[str]:
         """The names of the files that a batch of slots holds of a side that is read from files."""
         return [str(name) for name in batch.column(self.columns[side][PATH]).to_pylist()]
@@ -74,8 +80,11 @@ class Slots:
 
 def assign_slots(sides: Sequence[DataFrame | ParquetFiles], columns: Sequence[Sequence[str]]) -> Slots:
     """Assign slots: the k-th column of a type has the same slot on every side."""
-    files = tuple(read if isinstance(side, ParquetFiles) else None for side, read in zip(sides, columns, strict=True))
-    columns = [(PATH,) if read is not None else names for names, read in zip(columns, files, strict=True)]
+    files = tuple(
+        Reading(names, side.base) if isinstance(side, ParquetFiles) else None
+        for side, names in zip(sides, columns, strict=True)
+    )
+    columns = [(PATH,) if reading is not None else names for names, reading in zip(columns, files, strict=True)]
     types: dict[str, DataType] = {}
     numbers: dict[str, int] = {}
     out: list[dict[str, str]] = []
