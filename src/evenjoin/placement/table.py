@@ -30,6 +30,7 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -154,17 +155,16 @@ class RoutingTable(Showing):
         return f"{self.origin}/{self.layout} on {self.instances}"
 
     def shown(self) -> Shown:
-        """For each instance in how many buckets (or areas) and for how many keys of their own it stores tuples."""
-        held = {kind: [0] * self.instances for kind in (Keys, Buckets, Ranges)}
+        """For each instance in how many buckets (or areas) and for how many keys of their own it stores tuples. A table
+        that `check` refuses is shown too."""
+        held: dict[type, Counter[int]] = {kind: Counter() for kind in (Keys, Buckets, Ranges)}
         for region in self.regions:
             many = {Keys: "codes", Buckets: "ids"}.get(type(region.takes))
             for instance in _homes(region.topology, self.groups):
                 held[type(region.takes)][instance] += len(getattr(region.takes, many)) if many else 1
-        parts = Ranges if self.ranged else Buckets
-        rows = tuple(
-            (str(i), f"{held[parts][i]:,}", f"{held[Keys][i]:,}") for i in range(self.instances)
-        )  # fmt: skip
-        columns = ("instance", "areas" if self.ranged else "buckets", "keys of their own")
+        areas = Ranges if held[Ranges] else Buckets
+        rows = tuple((str(i), f"{held[areas][i]:,}", f"{held[Keys][i]:,}") for i in range(self.instances))
+        columns = ("instance", "areas" if held[Ranges] else "buckets", "keys of their own")
         return Shown(f"Routing table {self.version}, {self.title}", columns, rows)
 
     @property
