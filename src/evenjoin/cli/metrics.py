@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from evenjoin.page.extra import require
-from evenjoin.page.follow import Follower
+from evenjoin.page.follow import read_whole
 
 
 @click.command()
@@ -18,4 +18,4 @@ def metrics(checkpoint: str) -> None:
     require("prometheus_client")
     from evenjoin.page.metrics import exposition
 
-    click.echo(exposition(Follower(checkpoint).refresh()), nl=False)
+    click.echo(exposition(read_whole(checkpoint)), nl=False)

@@ -43,7 +43,7 @@ from tornado.websocket import WebSocketHandler
 
 from evenjoin.errors import EvenJoinError
 from evenjoin.page.board import Board
-from evenjoin.page.follow import Checkpoint, Follower
+from evenjoin.page.follow import BUDGET_S, Checkpoint, Follower
 from evenjoin.page.frame import Frame, Framed, asked, framed
 from evenjoin.page.metrics import CONTENT_TYPE, exposition
 from evenjoin.page.whereabouts import Finder
@@ -182,15 +182,15 @@ def show(document: Document, follower: Follower, finder: Finder) -> None:
     board = Board(follower.past.join, finder)
     framed(document, [Framed("", "", board)], Frame("EvenJoin", asked(follower.past.join)), live=True)
 
-    def refresh() -> None:
+    def refresh(budget_s: float = BUDGET_S) -> None:
         try:
-            past = follower.refresh()
+            past = follower.refresh(budget_s)
         except EvenJoinError as error:
             board.stop(str(error))
             return
         board.show(past, time.time())
 
-    refresh()
+    refresh(0.0 if follower.past.moments else BUDGET_S)
     document.add_periodic_callback(refresh, EVERY_MS)
 
 
