@@ -172,8 +172,8 @@ class Board:
 
 def put(document: Document, boards: Sequence[Board]) -> None:
     """Make boards the contents of a document, whose colours follow the reader's light or dark setting."""
-    for board in boards:
-        for root in board.roots:
+    with document.models.freeze():  # else every root makes Bokeh walk through all of those before it
+        for root in (root for board in boards for root in board.roots):
             document.add_root(root)
     plots = [plot for board in boards for plot in board._plots.values()]
     arguments = {
