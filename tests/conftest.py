@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need it, and what runs beside it when tests run two at a time."""
+"""One Spark session for all tests of a worker that need it, and what runs beside it when tests run two at a time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark writes its own checkpoint without starting a process for every file: a third of the time of a small query."""
 
-SESSION = ("tests/spark/", "tests/differential/", "tests/cases/test_spark.py", "tests/cli/test_examples.py",
-           "tests/docs/test_blocks.py")  # fmt: skip
-"""Tests that share the session, and so a worker. Elsewhere the fixture `spark` is refused."""
+CONDITIONS = ("tests/spark/test_conditions.py", "tests/spark/test_column_objects.py", "tests/differential/")
+"""Tests that ask Spark what a condition means: they share a session, and so a worker."""
+SESSION = ("tests/spark/", "tests/cases/test_spark.py", "tests/cli/test_examples.py", "tests/docs/test_blocks.py")
+"""Tests that share the other session. Elsewhere the fixture `spark` is refused."""
 PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py",
              "tests/bench/test_three_sides.py")  # fmt: skip
 """Tests that start Spark processes of their own: they follow each other."""
@@ -35,7 +36,7 @@ def _one_seed(monkeypatch):
 
 def group_of(nodeid: str) -> str:
     """The tests that run on the same worker, one after the other; most are on their own."""
-    groups = {"session": SESSION, "processes": PROCESSES, "sharing": SHARING}
+    groups = {"conditions": CONDITIONS, "session": SESSION, "processes": PROCESSES, "sharing": SHARING}
     return next((name for name, files in groups.items() if nodeid.startswith(files)), nodeid)
 
 
@@ -82,5 +83,6 @@ def _session(tmp_path_factory):
 @pytest.fixture
 def spark(request, _session):
     """A small local session with the settings EvenJoin asks for; a task whose worker dies is tried again."""
-    assert group_of(request.node.nodeid) == "session", "name this file in SESSION: two sessions would be started"
+    known = group_of(request.node.nodeid) in ("conditions", "session")
+    assert known, "name this file in CONDITIONS or SESSION: a worker has one session"
     return _session

@@ -87,7 +87,7 @@ def test_killed_in_a_migration_then_many_times(batches, deaths, tmp_path):
 @pytest.mark.parametrize(
     "kills",
     [
-        ("all:sealed:1", "driver:executed:2", "all:receipt:3"),
+        ("all:sealed:1", "all:receipt:3"),
         pytest.param([f"all:{step}:{n}" for n in (1, 2, 3) for step in STEPS], marks=pytest.mark.slow),
     ],
     ids=["few", "many"],

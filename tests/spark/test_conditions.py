@@ -65,7 +65,10 @@ TIME_CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo", "Asia/Kolkata"])
+SLOW_ZONES = [pytest.param(zone, marks=pytest.mark.slow) for zone in ("UTC", "Asia/Kolkata")]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", *SLOW_ZONES])
 def test_times_in_every_zone(spark, zone):
     """Times, dates, text and intervals are compared by the wall clock of the session's zone, as in Spark."""
     with session(spark, zone):
