@@ -41,7 +41,7 @@ demo: setup java  ## a ride-hailing day on local Spark, hash and auto side by si
 test: setup java  ## the fast tests, two at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
-test-thorough: setup java  ## the properties with forty times as many examples as in make test
+test-thorough: setup java  ## the properties with sixty times as many examples as in make test
 	@EVENJOIN_EXAMPLES=20 $(BIN)/python -m pytest -n 2 tests/properties $(ARGS)
 
 test-slow: setup java  ## the tests that take minutes

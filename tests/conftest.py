@@ -22,7 +22,7 @@ SESSION = ("tests/spark/", "tests/cases/test_spark.py", "tests/cli/test_examples
 PROCESSES = ("tests/recovery/", "tests/cli/test_demo.py", "tests/cli/test_compare_verb.py", "tests/bench/test_run.py",
              "tests/bench/test_three_sides.py")  # fmt: skip
 """Tests that start Spark processes of their own: they follow each other."""
-SHARING = ("tests/bench/test_sized_workloads.py",)
+SHARING = ("tests/bench/test_sized_workloads.py", "tests/chaos/test_chaos.py")
 """Files whose tests share data that takes long to make."""
 
 

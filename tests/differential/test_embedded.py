@@ -59,9 +59,9 @@ def test_what_is_refused(tables, on):
         assert _reasons(answer.why) == [REFUSED[on]]
 
 
-def test_a_few_hundred_conditions(tables):
+def test_some_conditions(tables):
     """No difference, in a zone whose clocks change and in one whose offset is fixed."""
-    cases = [replace(plain(seed), zone="+05:30" if seed % 2 else NEW_YORK, flavour="wild") for seed in range(200)]
+    cases = [replace(plain(seed), zone="+05:30" if seed % 2 else NEW_YORK, flavour="wild") for seed in range(120)]
     _check(tables, cases)
 
 

@@ -84,18 +84,12 @@ def test_killed_in_a_migration_then_many_times(batches, deaths, tmp_path):
     check_output(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [
-        ("all:sealed:1", "all:receipt:3"),
-        pytest.param([f"all:{step}:{n}" for n in (1, 2, 3) for step in STEPS], marks=pytest.mark.slow),
-    ],
-    ids=["few", "many"],
-)
-def test_killed_in_the_driver_and_gone_on_elsewhere(kills, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_killed_in_the_driver_and_gone_on_elsewhere(tmp_path, monkeypatch):
     """SIGKILL of everything while instances run in the driver's process and, every other time, on the executors."""
     streams(tmp_path, batches=5)
-    for number, kill in enumerate(kills):
+    kills = [f"all:{step}:{n}" for n in (1, 2, 3) for step in STEPS]
+    for number, kill in enumerate([*kills, "driver:executed:4"]):
         monkeypatch.setenv("EXECUTION", ("driver", "executors")[number % 2])
         assert run(tmp_path, 2, kill) in (37, -signal.SIGKILL), (tmp_path / "log").read_text()
     monkeypatch.setenv("EXECUTION", "driver")

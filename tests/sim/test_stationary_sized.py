@@ -24,7 +24,9 @@ def verdicts(strategy, size, rows, band, seed):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
-@pytest.mark.parametrize("rows", [(1500, 1500), (2000, 1000)], ids=["sides alike", "twofold"])
+@pytest.mark.parametrize(
+    "rows", [pytest.param((1500, 1500), marks=pytest.mark.slow), (2000, 1000)], ids=["sides alike", "twofold"]
+)
 @pytest.mark.parametrize(("size", "band"), [("auto", (-2, 2)), ("fixed", (-2, 2)), ("auto", None)])
 @pytest.mark.parametrize("strategy", ["adsp", "square", "dynamic"])
 def test_a_full_window_is_left_alone(strategy, size, band, rows, seed):

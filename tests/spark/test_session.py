@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import evenjoin
+from evenjoin.runtime.spark import warming
 from evenjoin.runtime.spark.session import ARROW, AT_START, AT_START_LOCAL, FILE_MANAGER, advice
 
 
@@ -74,3 +75,35 @@ def test_a_second_writer_of_a_checkpoint_file_is_refused(spark, tmp_path):
     dead.cancel()
     assert (folder / "0").read_bytes() == b"first"
     assert [name.name for name in folder.iterdir() if not name.name.startswith(".")] == ["0"]
+
+
+@pytest.mark.spark
+def test_workers_are_warmed_once(spark, monkeypatch):
+    """A job of as many tasks as asked for starts workers that have imported the engine; the next query needs none."""
+    monkeypatch.setattr(warming, "_WARMED", set())
+    thread = warming.warm(spark, 2)
+    assert thread is not None
+    thread.join()
+    assert warming.warm(spark, 2) is None
+
+    def imported(batches):
+        import sys
+
+        import pyarrow as pa
+
+        known = "evenjoin.runtime.spark.tasks" in sys.modules
+        yield from (pa.RecordBatch.from_pydict({"known": [known] * batch.num_rows}) for batch in batches)
+
+    assert [row.known for row in spark.range(2).coalesce(1).mapInArrow(imported, "known boolean").collect()] == [
+        True
+    ] * 2
+
+
+@pytest.mark.spark
+def test_what_fails_while_warming_does_no_harm(spark, monkeypatch):
+    """Nothing depends on it: the first batch would tell."""
+    monkeypatch.setattr(warming, "_WARMED", set())
+    monkeypatch.setattr(type(spark), "range", lambda *_: 1 / 0)
+    thread = warming.warm(spark, 2)
+    assert thread is not None
+    thread.join()

@@ -90,6 +90,13 @@ class Where:
         """How many rows the driver reads of a batch at most."""
         return self.limits.rows if self.execution == "auto" else NO_LIMITS.rows
 
+    @property
+    def begins_on_executors(self) -> bool:
+        """Whether the first batch will run there, as far as that is known before it comes."""
+        if self.execution == "auto" and not self.hindrance:
+            return self._expected().rows > self.limits.rows
+        return self.execution == "executors" or bool(self.hindrance)
+
     def choose(self, manifest: Manifest, measure: Callable[[], Size | None]) -> Choice:
         """The place of the next batch. `measure` tells its size, if that can be known."""
         if self.execution == "executors":

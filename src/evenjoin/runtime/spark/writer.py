@@ -27,8 +27,9 @@ from evenjoin.runtime.spark.in_driver import InDriver, hindrance
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
-from evenjoin.runtime.spark.session import advise, on_one_machine
+from evenjoin.runtime.spark.session import advise, cores, on_one_machine
 from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
+from evenjoin.runtime.spark.warming import warm
 from evenjoin.runtime.spark.where import ON_CLUSTER, Where, on_local_master
 from evenjoin.runtime.spark.wire import Slots, assign_slots, union
 from evenjoin.spec import JoinSpec, parse_duration
@@ -123,6 +124,8 @@ class JoinStreamWriter:
                 writer = writer.queryName(self._name)
             if self._trigger:
                 writer = writer.trigger(**self._trigger)
+            if where.begins_on_executors:
+                warm(spark, cores(spark) or 1)
             query = JoinQuery(writer.start(), driver, batches)
         except BaseException:
             driver.close()
