@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -43,40 +42,60 @@ def test_results_come_in_bounded_pieces(monkeypatch):
 
 
 class Watch(threading.Thread):
-    """The largest resident size (bytes) of any Python worker while it runs."""
+    """How far the resident size (bytes) of the largest of some processes rises while it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: bytes) -> None:
         super().__init__(daemon=True)
-        self.peak, self.stopped = 0, False
+        self._command, self._stopped = command, threading.Event()
+        self.first = self.peak = 0
+
+    def __enter__(self) -> Watch:
+        self.first = self._largest()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self.join()
 
     def run(self) -> None:
-        while not self.stopped:
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                        status = (process / "status").read_text()
-                        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-                        self.peak = max(self.peak, int(peak.split()[1]) * 1024)
-                except (OSError, StopIteration):
-                    continue
-            time.sleep(0.5)
+        while not self._stopped.wait(0.2):
+            self.peak = max(self.peak, self._largest())
+
+    def _largest(self) -> int:
+        sizes = [0]
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if process.name == str(os.getpid()) if not self._command else self._command in _line(process):
+                    status = (process / "status").read_text()
+                    sizes.append(int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]))
+            except (OSError, StopIteration):
+                continue
+        return max(sizes) * 1024
+
+
+def _line(process: Path) -> bytes:
+    return (process / "cmdline").read_bytes()
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1500)
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads the workers' memory from /proc")
-def test_400_million_results_of_one_key(spark, tmp_path):
-    """20,000 x 20,000 tuples of one key in one batch into noop: done, with every Python worker below 1 GB."""
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads the memory of processes from /proc")
+@pytest.mark.parametrize(("place", "command"), [("executors", b"pyspark.daemon"), ("driver", b"")])
+def test_400_million_results_of_one_key(spark, tmp_path, place, command):
+    """20,000 x 20,000 tuples of one key in one batch into noop: every Python worker stays below 1 GB; where the batch
+    runs in the driver's process, that grows by less than 1 GB."""
     for alias in "lr":
         write_batches(tmp_path / alias, [one_key(20_000)])
     sides = {alias: read_stream(spark, tmp_path / alias, SCHEMA) for alias in "lr"}
-    watch = Watch()
-    watch.start()
-    joined = evenjoin.join(sides, on=ON, strategy="random", instances=2, execution="executors", **OPTIONS)
-    writer = joined.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck"))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    watch.stopped = True
-    assert query.lastProgress["evenjoin"]["total"]["results"] == 400_000_000
-    assert 0 < watch.peak < 1_000_000_000
+    with Watch(command) as watch:
+        joined = evenjoin.join(sides, on=ON, strategy="random", instances=2, execution=place, **OPTIONS)
+        writer = joined.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+    found = query.lastProgress["evenjoin"]
+    assert found["total"]["results"] == 400_000_000
+    assert found["execution"]["batches"] == {place: 1, "driver" if place == "executors" else "executors": 0}
+    print(f"{place}: {watch.first / 1e6:.0f} MB before, {watch.peak / 1e6:.0f} MB at most")
+    assert 0 < watch.peak < 1_000_000_000 + (0 if command else watch.first)
