@@ -117,9 +117,16 @@ def test_a_larger_batch_than_expected_goes_to_the_executors(sides, spark, folder
 
 
 def test_more_results_than_fit_go_to_the_executors(spark, folder, monkeypatch):
-    """A sink that wants a table of results gets them from the executors, and the function was not called before."""
+    """A sink that wants a table of results gets them from the executors, and the function was not called before. Only
+    the first such batch is joined twice."""
     monkeypatch.setattr(in_driver, "RESULT_BYTES", 2000)
-    calls = []
+    calls, tried, join = [], [], in_driver.InDriver.join
+
+    def watched(self, frame, work, *arguments):
+        tried.append(work.batch)
+        join(self, frame, work, *arguments)
+
+    monkeypatch.setattr(in_driver.InDriver, "join", watched)
 
     class Counted(Collected):
         def __call__(self, frame, batch):
@@ -128,7 +135,8 @@ def test_more_results_than_fit_go_to_the_executors(spark, folder, monkeypatch):
 
     found, query = run(folders(spark, folder), folder / "ck", "driver", Counted())
     assert calls == [0, 1, 2, 3]
-    assert told(query)["batches"] == {"driver": 1, "executors": 3}  # one has no results
+    assert tried == [0]
+    assert told(query)["batches"] == {"driver": 0, "executors": 4}
     monkeypatch.undo()
     assert found == run(frames(spark, folder), folder / "executors", "executors")[0]
 

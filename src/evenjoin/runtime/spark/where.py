@@ -12,7 +12,8 @@ executors'.
 How large the next batch will be is known exactly where every side is read from parquet files. Otherwise it is taken to
 be like the largest of the last RECENT, and the driver reads at most one row more than its limit. If more come than
 expected, in rows or in results that the sink wants as one table, the batch is tried again on the executors: nothing of
-it has left the driver until then.
+it has left the driver until then. That joins it twice, so the limit that it has met is kept: as long as one of the last
+RECENT batches is above it, the next one goes to the executors at once, also where "driver" was asked for.
 
 Guarantee: both places run the same code on the same files, and what they leave in the checkpoint is alike, so a batch
 may run here and the next one there. Pure, but for remembering the last batches.
@@ -66,6 +67,14 @@ class Size(NamedTuple):
     bytes: int = 0
 
 
+class Met(NamedTuple):
+    """Limits that batches of this query have met: rows that Spark did not collect, and results that were held when they
+    became too many for one table."""
+
+    rows: int = 2**62
+    results: int = 2**62
+
+
 class Choice(NamedTuple):
     """Where a batch runs, and why in words."""
 
@@ -84,6 +93,8 @@ class Where:
     last: Choice | None = None
     batches: dict[Place, int] = field(default_factory=lambda: {"driver": 0, "executors": 0})
     _recent: deque[tuple[Size, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _met: Met = field(default_factory=Met)
+    _gave_up: bool = False
 
     @property
     def most(self) -> int:
@@ -103,13 +114,18 @@ class Where:
             return Choice("executors", "asked for")
         if self.hindrance:
             return Choice("executors", self.hindrance)
+        results = max((found for _, found in self._recent), default=0)
+        if results > self._met.results:
+            return Choice("executors", f"{results:,} results in one of the last batches, too many for one table")
+        rows = self._expected().rows
+        if rows >= self._met.rows:
+            return Choice("executors", f"{rows:,} rows in one of the last batches, too many to collect")
         if self.execution == "driver":
             return Choice("driver", "asked for")
         known = measure()
         size = known if known is not None else self._expected()
-        results = max((found for _, found in self._recent), default=0)
         if size.rows > self.limits.rows or size.bytes > self.limits.bytes:
-            return Choice("executors", f"{size.rows:,} rows")
+            return Choice("executors", f"{size.rows:,} rows" if size.rows else f"files of {size.bytes:,} bytes")
         if results > self.limits.results:
             return Choice("executors", f"{results:,} results in one of the last batches")
         if self.limits.state < sum(run.bytes for _, _, run in manifest):
@@ -121,6 +137,17 @@ class Where:
         self.last = choice
         self.batches[choice.place] += 1
         self.remember(commit)
+        if self._gave_up and self._recent:
+            self._met = self._met._replace(rows=min(self._met.rows, self._recent[-1][0].rows))
+        self._gave_up = False
+
+    def gave_up(self, results: int) -> None:
+        """The driver could not take a batch that was given to it: it could not hold more than so many results, or, if
+        0, it could not collect the rows."""
+        if results:
+            self._met = self._met._replace(results=min(self._met.results, results))
+        else:
+            self._gave_up = True
 
     def remember(self, commit: Commit | None) -> None:
         """Remember how large a batch was."""
