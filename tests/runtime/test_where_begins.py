@@ -51,3 +51,24 @@ def test_a_limit_that_was_met_is_kept(execution, met):
     assert [ran(where, 50, 500) for _ in range(RECENT + 1)] == [*["executors"] * RECENT, "driver"]
     ran(where, 100, 1000)
     assert ran(where, 100, 1000) == "executors"
+
+
+def test_spark_is_told_to_stop_where_nothing_else_bounds_the_rows():
+    """The limit costs time: on a local master it is left out once batches are known to be far below it. If Spark lets
+    the driver collect any number of bytes it stays, for no more rows than fit."""
+    limits = on_local_master(16 << 30)
+    cluster = Where("auto", ON_CLUSTER)
+    ran(cluster, 100, 0)
+    assert cluster.most(100) == (ON_CLUSTER.rows, ON_CLUSTER.bytes, "limit")
+    where = Where("auto", limits)
+    assert where.most(100) == (limits.rows, limits.bytes, "limit")
+    ran(where, limits.rows // 8, 0)
+    assert where.most(100) == (limits.rows, limits.bytes, "count")
+    ran(where, limits.rows // 8 + 1, 0)
+    assert where.most(100) == (limits.rows, limits.bytes, "limit")
+    free = Where("auto", limits, collectable=0)
+    assert free.most(1) == (limits.rows, limits.bytes, "limit")
+    assert free.most(1000) == (limits.bytes // 1000, limits.bytes, "limit")
+    free._recent.append((Size(10, 20_000), 0))
+    assert free.most(1).rows == limits.bytes // 2000
+    assert Where("driver", limits, collectable=0).most(1).by == "count"

@@ -141,6 +141,25 @@ def test_more_results_than_fit_go_to_the_executors(spark, folder, monkeypatch):
     assert found == run(frames(spark, folder), folder / "executors", "executors")[0]
 
 
+def test_rows_of_more_bytes_than_the_driver_takes(spark, folder, monkeypatch):
+    """They are counted when they are there; such a batch goes to the executors, and so do the next ones like it."""
+    limits = where.ON_CLUSTER._replace(bytes=7_000)
+    monkeypatch.setattr("evenjoin.runtime.spark.writer.on_local_master", lambda memory: limits)
+    monkeypatch.setattr("evenjoin.runtime.spark.writer.collectable", lambda spark: 7_000)
+    wanted, _ = run(frames(spark, folder), folder / "executors", "executors")
+    asked, collected = [], in_driver._collected
+
+    def watched(frame, most):
+        asked.append(most.by)
+        return collected(frame, most)
+
+    monkeypatch.setattr(in_driver, "_collected", watched)
+    found, query = run(frames(spark, folder), folder / "ck")
+    assert found == wanted
+    assert asked == ["limit", "count"]
+    assert told(query)["batches"] == {"driver": 1, "executors": 3}
+
+
 def test_a_checkpoint_goes_on_in_the_other_place(spark, tmp_path):
     """One batch here, one there, another number of instances, and a join of two hops: the answers of one place."""
     triples(tmp_path, batches=4)

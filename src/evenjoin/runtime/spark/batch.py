@@ -32,7 +32,7 @@ from evenjoin.instance.work import Work
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Elsewhere
 from evenjoin.runtime.spark.conditions.outputs import Finish
-from evenjoin.runtime.spark.in_driver import Held, InDriver, TooMuch
+from evenjoin.runtime.spark.in_driver import Held, InDriver, TooMuch, row_bytes
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import cores, prepare_batch
 from evenjoin.runtime.spark.tasks import (
@@ -139,7 +139,8 @@ class SparkBatch:
         held, ways = Held(), self._ways
         drops = work.results is not None or getattr(ways.sink, "drops", False)
         try:
-            ways.inside.join(self._frame, work, watermark, ways.where.most, _drop if drops else held)
+            most = ways.where.most(row_bytes([*ways.slots.types.values()]))
+            ways.inside.join(self._frame, work, watermark, most, _drop if drops else held)
         except Elsewhere as why:
             self.choice = Choice("executors", str(why))
             log.info("batch %d runs on the executors, not in the driver: %s", work.batch, why)

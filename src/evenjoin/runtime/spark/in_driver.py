@@ -38,7 +38,7 @@ from evenjoin.runtime.spark.division import Piece, Task, divided
 from evenjoin.runtime.spark.files import file_sizes, measured, row_groups, rows_of
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import prepare_batch
-from evenjoin.runtime.spark.where import NO_LIMITS, RESULT_BYTES, Size
+from evenjoin.runtime.spark.where import RESULT_BYTES, Most, Size
 from evenjoin.runtime.spark.wire import Slots, by_side
 from evenjoin.spec import JoinSpec
 
@@ -54,6 +54,7 @@ class InDriver:
     def __init__(self, process: Process, spec: JoinSpec, slots: Slots, offsets: Offsets) -> None:
         self.process, self._spec, self._slots, self._offsets = process, spec, slots, offsets
         self._batch: tuple[int, list[list[str]] | None] = -1, None
+        self._stored: list[dict[str, int]] = []
         self._sizes: dict[tuple[int, str], Size] = {}
 
     def known(self, batch: int, most: int) -> Size | None:
@@ -63,7 +64,7 @@ class InDriver:
         if files is None:
             return None
         try:
-            stored = sum(sum(file_sizes(paths).values()) for paths in files)
+            stored = sum(sum(sizes.values()) for sizes in self._bytes_of(files))
             if stored > most:
                 return Size(0, stored)
             for side, (paths, reading) in enumerate(zip(files, self._slots.files, strict=True)):
@@ -73,13 +74,13 @@ class InDriver:
             raise Elsewhere(f"{error.filename or error} is gone") from None
         return Size(sum(size.rows for size in self._sizes.values()), sum(size.bytes for size in self._sizes.values()))
 
-    def join(self, frame: DataFrame, work: Work, watermark: int | None, most: int, take: Take) -> None:
-        """Join a batch of at most `most` rows."""
+    def join(self, frame: DataFrame, work: Work, watermark: int | None, most: Most, take: Take) -> None:
+        """Join a batch, if it is not more than the driver takes."""
         tasks = self.tasks(work.batch, self.process.threads)
         if tasks is not None:
             feeds = self._of_files(tasks)
         elif self._files(work.batch) is None:
-            feeds = self._of_rows(_collected(frame, most), most)
+            feeds = self._of_rows(_collected(frame, most), most.rows)
         else:
             raise Elsewhere("a file is gone")
         self.process.join(work, watermark, feeds, take)
@@ -91,7 +92,7 @@ class InDriver:
         if files is None:
             return None
         try:
-            return divided([file_sizes(paths) for paths in files], cores, row_groups)
+            return divided(self._bytes_of(files), cores, row_groups)
         except FileNotFoundError:
             return None
 
@@ -101,8 +102,14 @@ class InDriver:
             return None
         if self._batch[0] != batch:
             self._batch = batch, self._offsets.files(batch, len(self._slots.files))
-            self._sizes = {}
+            self._stored, self._sizes = [], {}
         return self._batch[1]
+
+    def _bytes_of(self, files: Sequence[Sequence[str]]) -> list[dict[str, int]]:
+        """By side, the bytes of the batch's files; asked once. FileNotFoundError if one is gone."""
+        if not self._stored:
+            self._stored = [file_sizes(paths) for paths in files]
+        return self._stored
 
     def _of_files(self, tasks: Sequence[Task]) -> list[Feed]:
         feeds = []
@@ -128,7 +135,7 @@ class InDriver:
                 held[side].append(some)
         feeds = [feed for side, batches in enumerate(held) for feed in self._of_side(side, batches)]
         if sum(feed.total for feed in feeds) > most:
-            raise Elsewhere(f"more than {most:,} rows came")
+            raise TooMuch(f"more than {most:,} rows came")
         return feeds
 
     def _of_side(self, side: int, batches: Sequence[pa.RecordBatch]) -> Iterator[Feed]:
@@ -148,8 +155,8 @@ class InDriver:
 
 
 class TooMuch(Elsewhere):
-    """The driver found out too late that it cannot take a batch. `results`: so many were held; 0: it could not even
-    collect the rows."""
+    """The driver found out too late that it cannot take a batch. `results`: so many were held; 0: it could not take
+    the rows."""
 
     def __init__(self, why: str, results: int = 0) -> None:
         super().__init__(why)
@@ -173,18 +180,26 @@ class Held:
             self.batches.append(rows)
 
 
-def _collected(frame: DataFrame, most: int) -> pa.Table:
+def _collected(frame: DataFrame, most: Most) -> pa.Table:
     """The rows of the batch. Elsewhere if they are more than `most`, or than Spark lets the driver collect."""
     prepare_batch(frame.sparkSession)
     try:
-        rows = (frame if most >= NO_LIMITS.rows else frame.limit(most + 1)).toArrow()
+        rows = (frame if most.by == "count" else frame.limit(most.rows + 1)).toArrow()
     except PySparkException as error:
         if TOO_BIG not in str(error):
             raise
         raise TooMuch("its rows are more than spark.driver.maxResultSize") from error
-    if rows.num_rows > most:
-        raise Elsewhere(f"more than {most:,} rows came")
+    if rows.num_rows > most.rows:
+        raise TooMuch(f"more than {most.rows:,} rows came")
+    if rows.nbytes > most.bytes:
+        raise TooMuch(f"its rows are more than {most.bytes:,} bytes")
     return rows
+
+
+def row_bytes(types: Sequence[DataType]) -> int:
+    """What a row of these types may take in memory, as long as no batch has told: 8 bytes a number, 64 a text."""
+    leaves = chain.from_iterable(map(_leaves, types))
+    return sum(64 if isinstance(type_, (StringType, BinaryType)) else 8 for type_ in leaves)
 
 
 def hindrance(types: Sequence[DataType]) -> str:
