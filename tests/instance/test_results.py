@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import StorageError
 from evenjoin.instance import results
 from evenjoin.instance.folders import by_folder
-from evenjoin.instance.results import Form, Staged, dictionary_columns, empty_file
+from evenjoin.instance.results import Form, Staged, dictionary_columns, empty_file, stored_form
 from evenjoin.state.places import open_place
 from evenjoin.testing import multiset
 from thorough import examples
@@ -112,6 +112,16 @@ def test_few_values_have_a_dictionary(tmp_path):
     assert file.read().equals(table)
 
 
+def test_a_time_of_day_is_cut_to_microseconds(tmp_path):
+    """As Spark cuts it. A timestamp keeps its nanoseconds."""
+    schema = pa.schema([("at", pa.time64("ns")), ("ts", pa.timestamp("ns"))])
+    numbers = [pa.array([n, None]).cast(pa.int64()) for n in (1_999, 1_999)]
+    table = pa.table([n.cast(field.type) for n, field in zip(numbers, schema, strict=True)], schema=schema)
+    (file,) = read(tmp_path, written(tmp_path, table.to_batches(), stored_form(schema)))
+    assert file.read().column("at").cast(pa.int64()).to_pylist() == [1, None]
+    assert file.read().column("ts").cast(pa.int64()).to_pylist() == [1_999, None]
+
+
 def test_a_task_that_comes_too_late_finds_no_folder(tmp_path):
     """And makes none: the driver has deleted it."""
     writer = Staged(open_place(tmp_path / "gone"), Form(SCHEMA)).open("part-0-s0t1-a")
@@ -142,7 +152,7 @@ def test_folders_hold_every_row_once(tmp_path_factory, chunks):
     folder = tmp_path_factory.mktemp("rows")
     batches = [rows(keys, 1000 * number) for number, keys in enumerate(chunks)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results, "ROWS", 50)
+        patch.setattr(results, "FOLDED_ROWS", 50)
         patch.setattr(results, "OPEN_FILES", 8)
         files = written(folder, batches, partition_by=("k",))
     for name, _, _ in files:
@@ -156,6 +166,27 @@ def test_folders_hold_every_row_once(tmp_path_factory, chunks):
         numbers = [number for batch in batches for number in batch["n"].to_pylist()]
         wanted = pa.table({"k": pa.array(keys, pa.string()), "n": numbers})
         assert multiset(found.to_table(columns=["k", "n"])) == multiset(wanted)
+
+
+def test_a_file_for_each_folder_while_rows_fit(tmp_path, monkeypatch):
+    """Many more folders than files that may be open, and more rows than a row group has: they wait by bytes."""
+    monkeypatch.setattr(results, "ROWS", 100)
+    monkeypatch.setattr(results, "OPEN_FILES", 4)
+    files = written(tmp_path, [rows([f"{n % 40}" for n in range(60)], 60 * b) for b in range(10)], partition_by=("k",))
+    assert len({name.split("/")[0] for name, _, _ in files}) == len(files) == 40
+
+
+def test_hot_folders_keep_their_file(tmp_path, monkeypatch):
+    """Rows of two folders are written again and again, in large row groups; those of 50 others wait until the end."""
+    monkeypatch.setattr(results, "BYTES", 8000)
+    monkeypatch.setattr(results, "OPEN_FILES", 3)
+    keys = ["hot", "warm"] * 45 + ["cold"]
+    chunks = [rows([key if key != "cold" else f"cold {b % 50}" for key in keys], 100 * b) for b in range(60)]
+    files = written(tmp_path, chunks, partition_by=("k",))
+    assert len(files) == 52
+    sizes = {name.split("/")[0]: pq.read_metadata(tmp_path / Path(name).name) for name, _, _ in files}
+    assert sizes["k=hot"].num_row_groups > 5
+    assert sizes["k=hot"].num_rows == 60 * 45
 
 
 def test_folders_of_several_columns_and_types():
