@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import StorageError
 from evenjoin.instance import results
 from evenjoin.instance.folders import by_folder
-from evenjoin.instance.results import Form, Staged, dictionary_columns, empty_file, stored_form
+from evenjoin.instance.results import Form, Staged, empty_file, encodings, stored_form
 from evenjoin.state.places import open_place
 from evenjoin.testing import multiset
 from thorough import examples
@@ -78,7 +79,7 @@ def test_files_have_as_many_rows_as_asked_for(tmp_path, monkeypatch):
 
 def test_a_large_file_is_followed_by_another(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROWS", 100)
-    monkeypatch.setattr(results, "FILE_BYTES", 4000)
+    monkeypatch.setattr(results, "FILE_BYTES", 1200)
     files = written(tmp_path, [rows(["a"] * 100, 100 * n) for n in range(12)], compression="none")
     assert len(files) > 2
     assert sum(count for _, count, _ in files) == 1200
@@ -91,8 +92,9 @@ def test_compression_is_as_asked(codec, tmp_path):
     assert kinds == {"UNCOMPRESSED" if codec == "none" else codec.upper()}
 
 
-def test_few_values_have_a_dictionary(tmp_path):
-    """Within structs, lists and maps too; many values have none."""
+def test_how_columns_are_encoded(tmp_path):
+    """Few values as a dictionary, other whole numbers as differences, the rest plain; within structs, lists and maps
+    too."""
     count = 5000
     table = pa.table(
         {
@@ -103,13 +105,51 @@ def test_few_values_have_a_dictionary(tmp_path):
             "m": pa.array([[("a", n)] for n in range(count)], pa.map_(pa.string(), pa.int64())),
         }
     )
-    assert dictionary_columns(table) == ["few", "s.few", "m.key_value.key"]
+    dictionaries, differences = encodings(table)
+    assert dictionaries == ["few", "s.few", "m.key_value.key"]
+    assert differences == ["many", "l.list.element", "m.key_value.value"]
     files = written(tmp_path, table.to_batches(), Form(table.schema))
     (file,) = read(tmp_path, files)
     group = file.metadata.row_group(0)
-    with_one = [group.column(c).path_in_schema for c in range(group.num_columns) if group.column(c).has_dictionary_page]
-    assert with_one == dictionary_columns(table)
+    chunks = [group.column(c) for c in range(group.num_columns)]
+    assert [chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page] == dictionaries
+    assert [chunk.path_in_schema for chunk in chunks if "DELTA_BINARY_PACKED" in chunk.encodings] == differences
     assert file.read().equals(table)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.int8(),
+        pa.int64(),
+        pa.uint64(),
+        pa.decimal128(18, 2),
+        pa.date32(),
+        pa.duration("us"),
+        pa.timestamp("us", "UTC"),
+        pa.time64("us"),
+    ],
+    ids=str,
+)
+def test_differences_of_any_size(type_, tmp_path):
+    """The least and the greatest value beside each other, and NULLs."""
+    width = type_.bit_width
+    bits = np.random.default_rng(3).integers(0, 256, (2000, width // 8), np.uint8)
+    bits[:4] = [
+        [0] * (width // 8),
+        [255] * (width // 8),
+        [255] * (width // 8 - 1) + [127],
+        [0] * (width // 8 - 1) + [128],
+    ]
+    if pa.types.is_decimal(type_):
+        values = pa.array([decimal.Decimal(n).scaleb(-2) for n in (10**18 - 1, 1 - 10**18, 0, 7) * 500], type_)
+    else:
+        valid = pa.array(np.arange(2000) % 5 != 4)
+        values = pa.Array.from_buffers(type_, 2000, [valid.buffers()[1], pa.py_buffer(bits.tobytes())])
+    table = pa.table({"x": values})
+    (file,) = read(tmp_path, written(tmp_path, table.to_batches(), Form(table.schema)))
+    back = file.read().column("x").combine_chunks()
+    assert back.cast(type_).equals(values)
 
 
 def test_a_time_of_day_is_cut_to_microseconds(tmp_path):
