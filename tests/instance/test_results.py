@@ -79,7 +79,7 @@ def test_files_have_as_many_rows_as_asked_for(tmp_path, monkeypatch):
 
 def test_a_large_file_is_followed_by_another(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROWS", 100)
-    monkeypatch.setattr(results, "FILE_BYTES", 1200)
+    monkeypatch.setattr(results, "FILE_BYTES", 600)
     files = written(tmp_path, [rows(["a"] * 100, 100 * n) for n in range(12)], compression="none")
     assert len(files) > 2
     assert sum(count for _, count, _ in files) == 1200
