@@ -22,7 +22,7 @@ from evenjoin.errors import CheckpointInUseError, ReceiptError, SpecError, Stora
 from evenjoin.instance.results import stored_form
 from evenjoin.load.receipt import Receipt
 from evenjoin.state import places
-from evenjoin.state.files import LocalFolder, MemoryFolder
+from evenjoin.state.files import LocalFolder, MemoryFolder, open_folder
 from evenjoin.state.places import Place, open_place, place_of
 from evenjoin.testing import Hooks, multiset
 
@@ -273,6 +273,20 @@ def test_what_sparks_writer_has_not_finished_stays_behind(tmp_path):
     assert found == [MARKER, "batch_id=3/_SUCCESS", "batch_id=3/_a=1/part-0.parquet"]
 
 
+def test_results_that_sparks_writer_put_elsewhere_are_not_committed(tmp_path):
+    """Receipts count results and no file is found. Where Spark filters them that may be right; without results it
+    is."""
+    output = Output(str(tmp_path / "out"), "mine", MemoryFolder())
+    staging = open_staging(output, None, None, None, "")
+    receipts = [Receipt(3, 0, {}, {}, (2, 1), (1, 2), (0, count), 0.0) for count in (0, 7)]
+    staging.begin(3, "s0t1")
+    assert staging.gather(3, receipts).ready == ""
+    staging.handed = "all"
+    assert staging.gather(3, receipts[:1]).ready == ""
+    with pytest.raises(StorageError, match=r"given 7 results and left no file in .*tasks/3\.s0t1"):
+        staging.gather(3, receipts)
+
+
 def test_a_driver_deletes_its_own_tries_only(tmp_path):
     """One that wakes up after it was overtaken leaves alone what a younger one has made ready of the same batch."""
     output = Output(str(tmp_path / "out"), "mine", MemoryFolder())
@@ -379,3 +393,10 @@ def test_places_of_checkpoints(tmp_path):
     assert place_of(MemoryFolder()) is None
     assert place_of(LocalFolder(str(tmp_path))) == open_place(tmp_path)
     assert isinstance(open_place(f"file://{tmp_path}"), Place)
+
+
+def test_the_place_of_a_checkpoint_elsewhere_has_its_uri():
+    """Spark is told that, wherever the checkpoint's name came from. A bare path would be another file system's."""
+    place = place_of(open_folder("mock://host/a/ck/"))
+    assert place.below("output").location == "mock://host/a/ck/output"
+    assert place.below("output").path == f"{place.path}/output"

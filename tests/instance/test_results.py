@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from evenjoin.errors import StorageError
 from evenjoin.instance import results
 from evenjoin.instance.folders import by_folder
-from evenjoin.instance.results import Form, Staged, dictionary_columns, empty_file
+from evenjoin.instance.results import Form, Staged, empty_file, encodings, stored_form
 from evenjoin.state.places import open_place
 from evenjoin.testing import multiset
 from thorough import examples
@@ -78,7 +79,7 @@ def test_files_have_as_many_rows_as_asked_for(tmp_path, monkeypatch):
 
 def test_a_large_file_is_followed_by_another(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROWS", 100)
-    monkeypatch.setattr(results, "FILE_BYTES", 4000)
+    monkeypatch.setattr(results, "FILE_BYTES", 600)
     files = written(tmp_path, [rows(["a"] * 100, 100 * n) for n in range(12)], compression="none")
     assert len(files) > 2
     assert sum(count for _, count, _ in files) == 1200
@@ -91,8 +92,9 @@ def test_compression_is_as_asked(codec, tmp_path):
     assert kinds == {"UNCOMPRESSED" if codec == "none" else codec.upper()}
 
 
-def test_few_values_have_a_dictionary(tmp_path):
-    """Within structs, lists and maps too; many values have none."""
+def test_how_columns_are_encoded(tmp_path):
+    """Few values as a dictionary, other whole numbers as differences, the rest plain; within structs, lists and maps
+    too."""
     count = 5000
     table = pa.table(
         {
@@ -103,13 +105,61 @@ def test_few_values_have_a_dictionary(tmp_path):
             "m": pa.array([[("a", n)] for n in range(count)], pa.map_(pa.string(), pa.int64())),
         }
     )
-    assert dictionary_columns(table) == ["few", "s.few", "m.key_value.key"]
+    dictionaries, differences = encodings(table)
+    assert dictionaries == ["few", "s.few", "m.key_value.key"]
+    assert differences == ["many", "l.list.element", "m.key_value.value"]
     files = written(tmp_path, table.to_batches(), Form(table.schema))
     (file,) = read(tmp_path, files)
     group = file.metadata.row_group(0)
-    with_one = [group.column(c).path_in_schema for c in range(group.num_columns) if group.column(c).has_dictionary_page]
-    assert with_one == dictionary_columns(table)
+    chunks = [group.column(c) for c in range(group.num_columns)]
+    assert [chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page] == dictionaries
+    assert [chunk.path_in_schema for chunk in chunks if "DELTA_BINARY_PACKED" in chunk.encodings] == differences
     assert file.read().equals(table)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.int8(),
+        pa.int64(),
+        pa.uint64(),
+        pa.decimal128(18, 2),
+        pa.date32(),
+        pa.duration("us"),
+        pa.timestamp("us", "UTC"),
+        pa.time64("us"),
+    ],
+    ids=str,
+)
+def test_differences_of_any_size(type_, tmp_path):
+    """The least and the greatest value beside each other, and NULLs."""
+    width = type_.bit_width
+    bits = np.random.default_rng(3).integers(0, 256, (2000, width // 8), np.uint8)
+    bits[:4] = [
+        [0] * (width // 8),
+        [255] * (width // 8),
+        [255] * (width // 8 - 1) + [127],
+        [0] * (width // 8 - 1) + [128],
+    ]
+    if pa.types.is_decimal(type_):
+        values = pa.array([decimal.Decimal(n).scaleb(-2) for n in (10**18 - 1, 1 - 10**18, 0, 7) * 500], type_)
+    else:
+        valid = pa.array(np.arange(2000) % 5 != 4)
+        values = pa.Array.from_buffers(type_, 2000, [valid.buffers()[1], pa.py_buffer(bits.tobytes())])
+    table = pa.table({"x": values})
+    (file,) = read(tmp_path, written(tmp_path, table.to_batches(), Form(table.schema)))
+    back = file.read().column("x").combine_chunks()
+    assert back.cast(type_).equals(values)
+
+
+def test_a_time_of_day_is_cut_to_microseconds(tmp_path):
+    """As Spark cuts it. A timestamp keeps its nanoseconds."""
+    schema = pa.schema([("at", pa.time64("ns")), ("ts", pa.timestamp("ns"))])
+    numbers = [pa.array([n, None]).cast(pa.int64()) for n in (1_999, 1_999)]
+    table = pa.table([n.cast(field.type) for n, field in zip(numbers, schema, strict=True)], schema=schema)
+    (file,) = read(tmp_path, written(tmp_path, table.to_batches(), stored_form(schema)))
+    assert file.read().column("at").cast(pa.int64()).to_pylist() == [1, None]
+    assert file.read().column("ts").cast(pa.int64()).to_pylist() == [1_999, None]
 
 
 def test_a_task_that_comes_too_late_finds_no_folder(tmp_path):
@@ -142,7 +192,7 @@ def test_folders_hold_every_row_once(tmp_path_factory, chunks):
     folder = tmp_path_factory.mktemp("rows")
     batches = [rows(keys, 1000 * number) for number, keys in enumerate(chunks)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results, "ROWS", 50)
+        patch.setattr(results, "FOLDED_ROWS", 50)
         patch.setattr(results, "OPEN_FILES", 8)
         files = written(folder, batches, partition_by=("k",))
     for name, _, _ in files:
@@ -156,6 +206,27 @@ def test_folders_hold_every_row_once(tmp_path_factory, chunks):
         numbers = [number for batch in batches for number in batch["n"].to_pylist()]
         wanted = pa.table({"k": pa.array(keys, pa.string()), "n": numbers})
         assert multiset(found.to_table(columns=["k", "n"])) == multiset(wanted)
+
+
+def test_a_file_for_each_folder_while_rows_fit(tmp_path, monkeypatch):
+    """Many more folders than files that may be open, and more rows than a row group has: they wait by bytes."""
+    monkeypatch.setattr(results, "ROWS", 100)
+    monkeypatch.setattr(results, "OPEN_FILES", 4)
+    files = written(tmp_path, [rows([f"{n % 40}" for n in range(60)], 60 * b) for b in range(10)], partition_by=("k",))
+    assert len({name.split("/")[0] for name, _, _ in files}) == len(files) == 40
+
+
+def test_hot_folders_keep_their_file(tmp_path, monkeypatch):
+    """Rows of two folders are written again and again, in large row groups; those of 50 others wait until the end."""
+    monkeypatch.setattr(results, "BYTES", 8000)
+    monkeypatch.setattr(results, "OPEN_FILES", 3)
+    keys = ["hot", "warm"] * 45 + ["cold"]
+    chunks = [rows([key if key != "cold" else f"cold {b % 50}" for key in keys], 100 * b) for b in range(60)]
+    files = written(tmp_path, chunks, partition_by=("k",))
+    assert len(files) == 52
+    sizes = {name.split("/")[0]: pq.read_metadata(tmp_path / Path(name).name) for name, _, _ in files}
+    assert sizes["k=hot"].num_row_groups > 5
+    assert sizes["k=hot"].num_rows == 60 * 45
 
 
 def test_folders_of_several_columns_and_types():

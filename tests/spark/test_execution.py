@@ -117,9 +117,16 @@ def test_a_larger_batch_than_expected_goes_to_the_executors(sides, spark, folder
 
 
 def test_more_results_than_fit_go_to_the_executors(spark, folder, monkeypatch):
-    """A sink that wants a table of results gets them from the executors, and the function was not called before."""
+    """A sink that wants a table of results gets them from the executors, and the function was not called before. Only
+    the first such batch is joined twice."""
     monkeypatch.setattr(in_driver, "RESULT_BYTES", 2000)
-    calls = []
+    calls, tried, join = [], [], in_driver.InDriver.join
+
+    def watched(self, frame, work, *arguments):
+        tried.append(work.batch)
+        join(self, frame, work, *arguments)
+
+    monkeypatch.setattr(in_driver.InDriver, "join", watched)
 
     class Counted(Collected):
         def __call__(self, frame, batch):
@@ -128,9 +135,29 @@ def test_more_results_than_fit_go_to_the_executors(spark, folder, monkeypatch):
 
     found, query = run(folders(spark, folder), folder / "ck", "driver", Counted())
     assert calls == [0, 1, 2, 3]
-    assert told(query)["batches"] == {"driver": 1, "executors": 3}  # one has no results
+    assert tried == [0]
+    assert told(query)["batches"] == {"driver": 0, "executors": 4}
     monkeypatch.undo()
     assert found == run(frames(spark, folder), folder / "executors", "executors")[0]
+
+
+def test_rows_of_more_bytes_than_the_driver_takes(spark, folder, monkeypatch):
+    """They are counted when they are there; such a batch goes to the executors, and so do the next ones like it."""
+    limits = where.ON_CLUSTER._replace(bytes=7_000)
+    monkeypatch.setattr("evenjoin.runtime.spark.writer.on_local_master", lambda memory: limits)
+    monkeypatch.setattr("evenjoin.runtime.spark.writer.collectable", lambda spark: 7_000)
+    wanted, _ = run(frames(spark, folder), folder / "executors", "executors")
+    asked, collected = [], in_driver._collected
+
+    def watched(frame, most):
+        asked.append(most.by)
+        return collected(frame, most)
+
+    monkeypatch.setattr(in_driver, "_collected", watched)
+    found, query = run(frames(spark, folder), folder / "ck")
+    assert found == wanted
+    assert asked == ["limit", "count"]
+    assert told(query)["batches"] == {"driver": 1, "executors": 3}
 
 
 def test_a_checkpoint_goes_on_in_the_other_place(spark, tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from decimal import Decimal
+from threading import Barrier
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +14,11 @@ import pytest
 
 import evenjoin
 from evenjoin.errors import SpecError
-from evenjoin.runtime.spark import division
+from evenjoin.runtime.spark import division, files
 from evenjoin.runtime.spark.division import Piece
 from evenjoin.runtime.spark.files import Reading, read_rows, row_groups
+from evenjoin.runtime.spark.in_driver import InDriver
+from evenjoin.runtime.spark.where import Size
 from evenjoin.testing import multiset
 from spark_streams import Collected, read_stream, write_batches
 
@@ -63,6 +67,24 @@ def test_the_same_as_sparks_reader(spark, tmp_path):
     assert run(spark, tmp_path, {"l": files["l"], "r": frames["r"]}, "mixed")[0] == expected
 
 
+@pytest.mark.parametrize("place", ["executors", "driver"])
+def test_the_files_that_spark_reads(place, spark, tmp_path):
+    """Whatever they are called, but for names that begin with _ or a dot; or those that an option names."""
+    for number, name in enumerate(["a", "b.parq", "c.parquet", "_hidden.parquet", ".dot.parquet", "_metadata"]):
+        (tmp_path / "l").mkdir(exist_ok=True)
+        pq.write_table(rows(10 * number, 10), tmp_path / "l" / name)
+    for options, count in ({}, 30), ({"pathglobfilter": "*.parquet"}, 10):
+        ours = evenjoin.parquet(spark, str(tmp_path / "l"), schema="id long", **options)
+        theirs = spark.read.schema("id long").options(**options).parquet(str(tmp_path / "l"))
+        joined = evenjoin.join({"l": ours, "r": ours}, on="l.id = r.id", select=["l.id"], instances=2, execution=place)
+        seen = Collected()
+        writer = joined.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / f"ck{count}"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        found = [table["id"].to_pylist() for table in seen.batches.values()]
+        assert [sorted(ids) for ids in found] == [sorted(row.id for row in theirs.collect())]
+        assert len(found[0]) == count
+
+
 def test_restart_reads_only_new_files(spark, tmp_path):
     """Which files were read is in the checkpoint."""
     for alias in "lr":
@@ -85,6 +107,30 @@ def test_old_files(tmp_path):
     assert batch.schema == pa.schema([SCHEMA.field(name) for name in ("id", "k", "ts")])
     assert batch.to_pylist()[0]["k"] is None
     assert batch.column("ts").cast(pa.int64()).to_pylist() == [1_000_000]
+
+
+OLD_TIMES = ["0001-01-01 00:00:00", "1500-01-01 12:00:00.000001", "1677-09-21 00:12:43", "1969-12-31 23:59:59.999999",
+             "2262-04-11 23:47:17", "9999-12-31 23:59:59.999999"]  # fmt: skip
+"""Times within and outside of what 64 bits of nanoseconds can tell."""
+
+
+@pytest.mark.parametrize("writer", ["spark", "pyarrow"])
+def test_int96_is_read_as_spark_reads_it(writer, spark, tmp_path):
+    """Spark's default form of timestamps, at the top level and nested, from the year 1 to 9999."""
+    times = pa.array(OLD_TIMES).cast(pa.timestamp("us")).cast(SCHEMA.field("ts").type)
+    nested = pa.ListArray.from_arrays(range(len(times) + 1), times)
+    table = pa.table({"id": range(len(times)), "ts": times, "all": nested})
+    if writer == "spark":
+        spark.createDataFrame(table).coalesce(1).write.mode("overwrite").parquet(str(tmp_path))
+    else:
+        pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    (path,) = tmp_path.glob("*.parquet")
+    assert "int96" in str(pq.read_metadata(path).schema).lower()
+    (batch,) = read_rows([Piece(f"file:{path}")], Reading(table.schema.names), table.schema)
+    wanted = spark.read.parquet(str(tmp_path)).toArrow()
+    assert batch.column("ts").equals(times)
+    for name in ("ts", "all"):
+        assert wanted[name].cast(table.schema.field(name).type).combine_chunks().equals(batch.column(name))
 
 
 def test_what_it_does_not_read(tmp_path):
@@ -194,3 +240,36 @@ def test_a_plain_folder_is_advised_in_one_line(spark, tmp_path, caplog):
         told = [line for line in caplog.messages if "evenjoin.parquet(" in line]
         assert len(told) == lines
         assert all(repr(str(tmp_path / "l")) in line and "'l'" in line for line in told)
+
+
+def in_driver_of(paths):
+    """The driver's place for a self-join of some files."""
+    slots = SimpleNamespace(files=(Reading(["id"]), Reading(["id"])))
+    offsets = SimpleNamespace(files=lambda batch, sides: [paths, paths])
+    return InDriver(None, None, slots, offsets)
+
+
+def test_the_size_of_a_self_join_counts_a_file_for_each_side(tmp_path):
+    write_batches(tmp_path, [rows(0, 30), rows(30, 20)])
+    size = in_driver_of([f"file:{path}" for path in sorted(tmp_path.iterdir())]).known(0, 1 << 20)
+    assert size.rows == 100
+    assert size.bytes > 100 * 8
+
+
+def test_footers_are_read_several_at_a_time_or_not_at_all(tmp_path, monkeypatch):
+    """Files that are larger than the driver takes are not looked into."""
+    write_batches(tmp_path, [rows(n, 1) for n in range(4)])
+    paths = [f"file:{path}" for path in sorted(tmp_path.iterdir())]
+    read, seen, at_once = files._footer, [], Barrier(4)
+
+    def together(path):
+        seen.append(path)
+        at_once.wait(30)
+        return read(path)
+
+    monkeypatch.setattr(files, "_footer", together)
+    stored = 2 * sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert in_driver_of(paths).known(0, stored - 1) == Size(0, stored)
+    assert seen == []
+    assert in_driver_of(paths).known(0, stored).rows == 8
+    assert sorted(seen) == sorted(paths * 2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import evenjoin
 from evenjoin.runtime.spark import warming
-from evenjoin.runtime.spark.session import ARROW, AT_START, AT_START_LOCAL, FILE_MANAGER, advice
+from evenjoin.runtime.spark.session import ARROW, AT_START, AT_START_LOCAL, FILE_MANAGER, advice, collectable
 
 
 class Builder:
@@ -29,6 +31,14 @@ def test_tune_keeps_what_the_user_has_set():
     assert evenjoin.tune(Builder(spark_master="local[2]"))._options["spark.shuffle.compress"] == "false"
     assert "spark.shuffle.compress" not in evenjoin.tune(Builder(spark_master="yarn"))._options
     assert FILE_MANAGER not in evenjoin.tune(Builder(spark_master="yarn"))._options
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(None, 1 << 30), ("0", 0), ("2g", 2 << 30), ("512MB", 512 << 20), ("77", 77), ("odd", 1 << 30)]
+)
+def test_what_spark_lets_the_driver_collect(given, found):
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: given))
+    assert collectable(session) == found
 
 
 def test_java_options_are_added_to_the_users_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import shutil
 
@@ -12,6 +13,8 @@ from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMes
 import evenjoin
 from evenjoin.commit.identity import recorded_identity
 from evenjoin.commit.outputs import MARKER
+from evenjoin.errors import SpecError
+from evenjoin.runtime.spark.sinks import located
 from evenjoin.state.files import LocalFolder
 from spark_streams import read_stream, write_batches
 
@@ -141,3 +144,27 @@ def test_deltas_transactions_carry_the_checkpoints_uuid(spark, tmp_path):
     new = uuid(tmp_path, "ck")
     assert [(o["txnappid"], o["txnversion"]) for o in written] == [(old, "0"), (old, "1"), (new, "0"), (new, "1")]
     assert old != new
+
+
+@pytest.fixture
+def default_system(spark):
+    """Makes another file system Hadoop's default one; nothing connects to it."""
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    before = settings.get("fs.defaultFS")
+    yield lambda uri: settings.set("fs.defaultFS", uri)
+    settings.set("fs.defaultFS", before)
+
+
+def test_paths_are_hadoops(spark, default_system):
+    """Relative ones are below the home folder, a scheme without a host has the default one's; what Hadoop does not open
+    is refused."""
+    assert [located(spark, path) for path in ("out", "/out", "file:/out")] == ["out", "/out", "file:/out"]
+    with pytest.raises(SpecError, match=r"'hdfs:/out' is on a file system that Hadoop does not open .*write it with a"):
+        located(spark, "hdfs:/out")
+    default_system("hdfs://localhost:8020")
+    home = f"hdfs://localhost:8020/user/{getpass.getuser()}"
+    wanted = {"/out": "hdfs://localhost:8020/out", "hdfs:/out": "hdfs://localhost:8020/out", "out": f"{home}/out",
+              "hdfs://other:1/out": "hdfs://other:1/out", "file:/out": "file:/out"}  # fmt: skip
+    assert {path: located(spark, path) for path in wanted} == wanted
+    with pytest.raises(SpecError, match=r"'dbfs:/out' is on a file system that Hadoop does not open .*dbfs"):
+        located(spark, "dbfs:/out")

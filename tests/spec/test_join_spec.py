@@ -29,6 +29,17 @@ def expiry(found: JoinSpec) -> list[tuple[int | None, int | None]]:
     return [(side.horizon, side.lateness) for side in found.sides]
 
 
+@pytest.mark.parametrize(
+    "type_", [pa.string_view(), pa.list_(pa.binary_view()), pa.map_(pa.string(), pa.struct([("a", pa.string_view())]))]
+)
+def test_views_of_texts_are_refused_where_they_are_read(type_: pa.DataType) -> None:
+    """Arrow cannot pick rows of them. A column that the join does not read may have any type."""
+    sides = {"l": pa.schema([("k", pa.int64()), ("v", type_)]), "r": pa.schema([("k", pa.int64())])}
+    assert build_spec(sides, "l.k = r.k", select=["l.k"]).schema.names == ["k"]
+    with pytest.raises(SpecError, match=r"declare 'v' with (string|binary) in place of .*_view; data is cast"):
+        build_spec(sides, "l.k = r.k", select=["l.v"])
+
+
 def test_a_whole_join() -> None:
     """The example of the design page."""
     found = spec(

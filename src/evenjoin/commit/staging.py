@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import uuid4
 
 from evenjoin.commit.outputs import Output
@@ -51,6 +52,7 @@ class Staging:
     recorded   the same as a commit records it; "" if it is the checkpoint's own folder
     form       what the files of tasks look like; None: Spark's writer writes them
     how        a sentence that says who writes the files, and why
+    handed     whether Spark's writer gets all results that receipts count, or those that pass a filter of Spark's
     """
 
     output: Output
@@ -58,6 +60,7 @@ class Staging:
     recorded: str
     form: Form | None
     how: str
+    handed: Literal["all", "filtered"] = "filtered"
     _bare: bool = field(init=False)
     _name: str = field(init=False, default="")
     _tries: list[str] = field(init=False, default_factory=list)
@@ -90,11 +93,14 @@ class Staging:
 
     def gather(self, batch: int, receipts: Sequence[Receipt]) -> Shown:
         """Make the files of the accepted receipts ready to be shown. ReceiptError if one is not there as it was
-        named, StorageError if the batch's folder is in the output already."""
+        named, StorageError if the batch's folder is in the output already, or if Spark's writer wrote elsewhere."""
         target = batch_folder(self.output.place, batch)
         if target.exists():
             raise taken(target)
-        files = self._written() if self.form is None else [file for receipt in receipts for file in receipt.files]
+        if self.form is None:
+            files = self._written(sum(sum(receipt.results) for receipt in receipts))
+        else:
+            files = [file for receipt in receipts for file in receipt.files]
         rowless = self._bare and self.form is not None and not self.form.partition_by
         if not files and not rowless:
             return self._shown("", batch)
@@ -118,10 +124,17 @@ class Staging:
     def _shown(self, ready: str, batch: int) -> Shown:
         return Shown(self.output.place.location, self.recorded, ready, batch)
 
-    def _written(self) -> list[ResultFile]:
-        """What Spark's writer has made. Files that it keeps for itself, or has not finished, are in folders with `_`
-        before their names, where no value of a column is."""
-        return [(name, -1, size) for name, size in self.tasks.sizes().items() if not _hidden(name)]
+    def _written(self, results: int) -> list[ResultFile]:
+        """What Spark's writer has made of so many results. Files that it keeps for itself, or has not finished, are in
+        folders with `_` before their names, where no value of a column is."""
+        files = [(name, -1, size) for name, size in self.tasks.sizes().items() if not _hidden(name)]
+        if results and not files and self.handed == "all":
+            raise StorageError(
+                f"Spark's writer was given {results:,} results and left no file in {self.tasks.location}; the batch "
+                "was not committed. Spark and pyarrow must mean the same folder by this name: give the checkpoint, the "
+                "output and the stagingLocation as URIs with a host"
+            )
+        return files
 
     def _moved(self, files: Sequence[ResultFile]) -> list[Listed]:
         """The files, moved into the ready folder where files are moved."""

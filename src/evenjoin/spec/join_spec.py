@@ -253,6 +253,8 @@ def _side(
     before = [e for e in (filter_, *keys, graph.orders[number]) if e is not None]
     payload = _used(after, alias)
     used = payload | _used(before, alias) | {c for c in (times.columns.get(alias),) if c is not None}
+    for name in sorted(used):
+        _check_type(alias, schema.field(name))
     return SideSpec(
         alias=alias,
         schema=schema,
@@ -266,6 +268,18 @@ def _side(
         horizon=None,
         lateness=_lateness(alias, times),
     )
+
+
+def _check_type(alias: str, column: pa.Field) -> None:
+    """Refuse a type of which Arrow cannot pick rows: views of texts and bytes, also within another type."""
+    inside = [column.type]
+    while inside:
+        type_ = inside.pop()
+        if pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
+            plain = str(type_).removesuffix("_view")
+            raise SpecError(f"side {alias!r}: declare {column.name!r} with {plain} in place of {type_}; data is cast")
+        if pa.types.is_nested(type_):
+            inside += [type_.field(number).type for number in range(type_.num_fields)]
 
 
 def _lateness(alias: str, times: EventTimes) -> int | None:

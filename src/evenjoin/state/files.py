@@ -38,10 +38,10 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from evenjoin.errors import StateCorruptionError
 from evenjoin.state.exclusive import conditional
+from evenjoin.state.locations import open_uri, path_here
 from evenjoin.state.remote import PART, RemoteFolder
 from evenjoin.state.trouble import told
 
@@ -69,13 +69,11 @@ def open_folder(location: str | os.PathLike[str] | Folder) -> Folder:
     if not isinstance(location, (str, os.PathLike)):
         return location
     text = os.fspath(location)
-    if "://" not in text and not text.startswith("file:"):
-        return LocalFolder(os.path.abspath(text))
-    if text.startswith("file:"):
-        return LocalFolder("/" + text[len("file:") :].lstrip("/"))
-    uri = text.replace("s3a://", "s3://", 1)
-    filesystem, path = pafs.FileSystem.from_uri(uri)
-    return RemoteFolder(filesystem, path, conditional(uri))
+    here = path_here(text)
+    if here is not None:
+        return LocalFolder(here)
+    filesystem, path = open_uri(text)
+    return RemoteFolder(filesystem, path, conditional(text.replace("s3a://", "s3://", 1)), text.rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)

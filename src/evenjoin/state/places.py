@@ -28,6 +28,7 @@ import pyarrow.fs as pafs
 
 from evenjoin.errors import StorageError
 from evenjoin.state.files import Folder, LocalFolder
+from evenjoin.state.locations import open_uri, path_here
 from evenjoin.state.remote import RemoteFolder
 
 RENAMING = ("local", "hdfs")
@@ -142,22 +143,19 @@ class Place:
 def open_place(location: str | os.PathLike[str]) -> Place:
     """The place at a path or URI."""
     text = os.fspath(location).rstrip("/") or "/"
-    if "://" not in text and not text.startswith("file:"):
-        path = os.path.abspath(text)
-        return Place(pafs.LocalFileSystem(), path, f"file:{path}")
-    if text.startswith("file:"):
-        path = "/" + text[len("file:") :].lstrip("/")
-        return Place(pafs.LocalFileSystem(), path, f"file:{path}")
-    filesystem, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
+    here = path_here(text)
+    if here is not None:
+        return Place(pafs.LocalFileSystem(), here, f"file:{here}")
+    filesystem, path = open_uri(text)
     return Place(filesystem, path.rstrip("/"), text)
 
 
-def place_of(folder: Folder, location: str = "") -> Place | None:
-    """The place where a checkpoint lies; None if that is in memory. `location` is its URI, if it is on no disk."""
+def place_of(folder: Folder) -> Place | None:
+    """The place where a checkpoint lies; None if that is in memory."""
     if isinstance(folder, LocalFolder):
         return open_place(folder.root)
     if isinstance(folder, RemoteFolder):
-        return Place(folder.filesystem, folder.root.rstrip("/"), location or folder.root)
+        return Place(folder.filesystem, folder.root.rstrip("/"), folder.location or folder.root)
     return None
 
 

@@ -53,11 +53,13 @@ LISTINGS = 8
 
 @dataclass(frozen=True, slots=True)
 class RemoteFolder:
-    """A folder on a pyarrow file system. `conditional` creates files where the store can (see above)."""
+    """A folder on a pyarrow file system. `conditional` creates files where the store can (see above), and `location` is
+    the URI under which Spark and people know it."""
 
     filesystem: pafs.FileSystem = field(repr=False)
     root: str
     conditional: exclusive.Conditional | None = None
+    location: str = field(default="", repr=False)
 
     @told("read")
     def load(self, name: str) -> pa.Buffer:

@@ -32,7 +32,7 @@ from evenjoin.instance.work import Work
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.driver import Elsewhere
 from evenjoin.runtime.spark.conditions.outputs import Finish
-from evenjoin.runtime.spark.in_driver import Held, InDriver
+from evenjoin.runtime.spark.in_driver import Held, InDriver, TooMuch, row_bytes
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.session import cores, prepare_batch
 from evenjoin.runtime.spark.tasks import (
@@ -127,7 +127,8 @@ class SparkBatch:
         """Where this batch runs. It is chosen when somebody first asks."""
         if self.choice is None:
             try:
-                self.choice = self._ways.where.choose(self._manifest, partial(self._ways.inside.known, batch))
+                where, inside = self._ways.where, self._ways.inside
+                self.choice = where.choose(self._manifest, partial(inside.known, batch, where.limits.bytes))
             except Elsewhere as why:
                 self.choice = Choice("executors", str(why))
         return self.choice.place
@@ -138,10 +139,13 @@ class SparkBatch:
         held, ways = Held(), self._ways
         drops = work.results is not None or getattr(ways.sink, "drops", False)
         try:
-            ways.inside.join(self._frame, work, watermark, ways.where.most, _drop if drops else held)
+            most = ways.where.most(row_bytes([*ways.slots.types.values()]))
+            ways.inside.join(self._frame, work, watermark, most, _drop if drops else held)
         except Elsewhere as why:
             self.choice = Choice("executors", str(why))
             log.info("batch %d runs on the executors, not in the driver: %s", work.batch, why)
+            if isinstance(why, TooMuch):
+                ways.where.gave_up(why.results)
             raise
         if drops:
             return

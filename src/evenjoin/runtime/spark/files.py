@@ -32,6 +32,7 @@ from pyarrow import fs
 from evenjoin.errors import SpecError
 from evenjoin.runtime.spark.division import Piece
 from evenjoin.runtime.spark.folder_values import SCHEME, folder_values, typed
+from evenjoin.state.locations import open_uri
 
 PATH = "path"
 BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
@@ -39,6 +40,8 @@ ROWS = 1 << 20
 """How many rows are read from a file at once."""
 FOOTERS = 16
 """How many footers are read at once."""
+DATA = "{[!_.]*,_*=*}"
+"""The names of files that Spark reads, whatever they end with. It also lists summaries, such as `_metadata`."""
 GLOB = frozenset("{}[]*?\\")
 """Characters that make a path a pattern."""
 
@@ -89,7 +92,9 @@ def parquet(spark: Any, path: str, schema: Any = None, **options: Any) -> Parque
         schema = spark.read.parquet(path).schema
     elif isinstance(schema, str):
         schema = spark.createDataFrame([], schema).schema
-    given = {"pathGlobFilter": "*.parquet", **{name: _text(value) for name, value in options.items()}}
+    given = {name: _text(value) for name, value in options.items()}
+    if not any(name.lower() == "pathglobfilter" for name in given):
+        given["pathGlobFilter"] = DATA
     return ParquetFiles(spark, str(path), schema, given)
 
 
@@ -112,7 +117,7 @@ def read_rows(pieces: Iterable[Piece], reading: Reading, schema: pa.Schema) -> I
         constant = _constants(piece.path, reading.base, wanted)
         system, name = located(piece.path)
         with system.open_input_file(name) as source:
-            file = pq.ParquetFile(source)
+            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")  # nanoseconds would end in 2262
             held = _held(file.schema_arrow.names, [column for column in wanted.names if column not in constant])
             groups = range(file.num_row_groups)[piece.first : piece.end]
             for batch in file.iter_batches(ROWS, groups, [*held.values()], use_threads=False):
@@ -139,9 +144,12 @@ def _held(there: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     }
 
 
-def measured(path: str, columns: Sequence[str]) -> tuple[int, int]:
-    """How many rows a file has, and how many bytes these columns of it take when they are not compressed."""
-    found = _footer(path)
+def measured(paths: Sequence[str], columns: Sequence[str]) -> list[tuple[int, int]]:
+    """How many rows each file has, and how many bytes these columns of it take when they are not compressed."""
+    return [_measured(found, columns) for found in _footers(paths)]
+
+
+def _measured(found: pq.FileMetaData, columns: Sequence[str]) -> tuple[int, int]:
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     parts = (group.column(number) for group in groups for number in range(group.num_columns))
     named = {*columns}
@@ -158,13 +166,18 @@ def rows_of(piece: Piece) -> int:
 
 def row_groups(paths: Sequence[str]) -> list[list[int]]:
     """The bytes of the row groups of each file, compressed."""
-    with ThreadPoolExecutor(FOOTERS) as pool:
-        return list(pool.map(lambda path: _group_sizes(_footer(path)), paths))
+    return [_group_sizes(found) for found in _footers(paths)]
 
 
 def _group_sizes(found: pq.FileMetaData) -> list[int]:
     groups = (found.row_group(number) for number in range(found.num_row_groups))
     return [sum(group.column(n).total_compressed_size for n in range(group.num_columns)) for group in groups]
+
+
+def _footers(paths: Sequence[str]) -> list[pq.FileMetaData]:
+    """The footers of some files, read several at a time."""
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        return list(pool.map(_footer, paths))
 
 
 def _footer(path: str) -> pq.FileMetaData:
@@ -205,7 +218,7 @@ def _system(prefix: str) -> tuple[fs.FileSystem, str]:
     """A file system by its scheme and host, and what all names on it begin with: a bucket, or nothing."""
     if prefix in ("", "file:", "file://"):
         return fs.LocalFileSystem(), ""
-    system, root = fs.FileSystem.from_uri(prefix.replace("s3a://", "s3://", 1) + "/")
+    system, root = open_uri(prefix + "/")
     return system, root.rstrip("/")
 
 

@@ -1,8 +1,8 @@
 """A side that is a plain `spark.readStream.parquet(folder)`: one line of advice to use `evenjoin.parquet`.
 
-Such a side is not taken over silently, because pyarrow's reader is not Spark's in every corner: old INT96 and rebased
-dates, types that Spark widens, corrupt and missing files, options and settings of the session that only Spark's reader
-knows. Who writes `evenjoin.parquet` has chosen that reader; who writes `spark.readStream` has not.
+Such a side is not taken over silently, because pyarrow's reader is not Spark's in every corner: dates of the Julian
+calendar, types that Spark widens, corrupt and missing files, options and settings of the session that only Spark's
+reader knows. Who writes `evenjoin.parquet` has chosen that reader; who writes `spark.readStream` has not.
 
 Advice is given where nothing but plain columns and simple comparisons stands above the folder: then `evenjoin.parquet`
 can do the same. Nothing is said on Spark Connect, which does not show the plan.

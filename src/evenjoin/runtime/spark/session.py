@@ -37,7 +37,13 @@ AT_START_LOCAL = {
 The file manager writes Spark's own part of a checkpoint. On local disks the usual one starts a process for each file; a
 small batch took 268 ms with it and 200 ms with this one (402 and 346 ms on executors, 842 and 442 ms for Spark's own
 join; one run each). Both make a file visible whole, by a rename, and both refuse a name that is taken. What is
-committed rests on neither, but on the engine's own log (commit/log.py)."""
+committed rests on neither, but on the engine's own log (commit/log.py).
+
+A session does not know where its queries will have their checkpoints. On another file system this one gains nothing and
+costs nothing (not run): it renames by FileSystem.rename where the usual one asks FileContext.rename. HDFS renames
+atomically and refuses a taken name in both; an object store is atomic in neither, and there two drivers that wrote the
+same batch of Spark's log at once are told apart by the engine's lease and by the digest of what was read
+(commit/position.py). Who needs a manager made for a store sets it on the builder: what the user has set stays."""
 
 PER_BATCH = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
@@ -104,6 +110,13 @@ def cores(spark: Any) -> int | None:
 def on_one_machine(spark: Any) -> bool:
     """Whether driver and executors are one process of one machine: a local master."""
     return re.fullmatch(r"local(\[.*\])?", str(_static(spark, "spark.master"))) is not None
+
+
+def collectable(spark: Any) -> int:
+    """How many bytes Spark lets the driver collect at once (spark.driver.maxResultSize); 0: any number."""
+    given = str(_static(spark, "spark.driver.maxResultSize") or "1g").strip().lower()
+    found = re.fullmatch(r"(\d+)\s*([kmgtp]?)b?", given)
+    return int(found[1]) << (10 * " kmgtp".index(found[2] or " ")) if found else 1 << 30
 
 
 def _static(spark: Any, key: str) -> str | None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,7 @@ from evenjoin.errors import SpecError
 from evenjoin.runtime.driver import Driver
 from evenjoin.runtime.spark.batch import Results, Sink
 from evenjoin.runtime.spark.form import OURS, choose_form
+from evenjoin.state.locations import NEEDED, lacks_host
 from evenjoin.state.places import place_of
 
 log = logging.getLogger("evenjoin")
@@ -84,7 +86,8 @@ def make_files(
 
     def of_checkpoint(driver: Driver) -> Sink:
         output = Output(path, driver.identity.uuid, driver.folder)
-        staging = open_staging(output, place_of(driver.folder, _uri(options)), asked, form, how)
+        staging = open_staging(output, place_of(driver.folder), asked, form, how)
+        staging.handed = "all" if results.finish is None or results.finish.filter is None else "filtered"
         driver.deliver_to(staging)
         log.info("%s", how)
 
@@ -103,20 +106,28 @@ def make_files(
 
 
 def located(spark: SparkSession, path: str) -> str:
-    """An output's path as a URI where that is needed: one without a scheme is on Spark's default file system."""
+    """An output's path as a URI where that is needed, as Hadoop reads it: without a scheme it is on Spark's default
+    file system, below the user's home folder there if it is relative, and `hdfs:/out` is on the default host. SpecError
+    if Hadoop does not open that file system."""
     if "://" in path or path.startswith("file:"):
         return path
     try:
-        default = str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or "")
+        settings = spark.sparkContext._jsc.hadoopConfiguration()
+        default = str(settings.get("fs.defaultFS") or "")
     except Exception:  # Spark Connect has no such door: it is told a scheme, or means this machine
-        default = ""
-    return path if not default or default.startswith("file:") else f"{default.rstrip('/')}/{path.lstrip('/')}"
-
-
-def _uri(options: Mapping[str, str]) -> str:
-    """The checkpoint's URI, for Spark's writer; "" for a path on this machine."""
-    given = options.get("checkpointLocation", "").rstrip("/")
-    return given if "://" in given else ""
+        return path
+    if not lacks_host(path) and (not default or default.startswith("file:")):
+        return path
+    try:
+        jvm: Any = spark.sparkContext._jvm
+        named = jvm.org.apache.hadoop.fs.Path(path)
+        whole = str(named.getFileSystem(settings).makeQualified(named).toString())
+    except Exception as error:
+        why = str(getattr(error, "java_exception", error)).splitlines()[0]
+        raise SpecError(f"{path!r} is on a file system that Hadoop does not open ({why}): {NEEDED}") from error
+    if lacks_host(whole):
+        raise SpecError(f"{path!r} is {whole} to Hadoop: {NEEDED}")
+    return whole
 
 
 def _show(frame: DataFrame, batch: int, rows: int, cut: bool) -> None:

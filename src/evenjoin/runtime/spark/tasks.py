@@ -34,8 +34,9 @@ from evenjoin.runtime.spark.wire import NOTE, RESULTS, Packed, Slots, by_side, p
 from evenjoin.state.files import Folder
 from evenjoin.state.segment import Segments
 
-FLUSH_ROWS = 1 << 20
-"""A dispatch task sends the rows of a side that it holds whenever they are this many."""
+FLUSH_ROWS, FLUSH_BYTES = 1 << 20, 256 << 20
+"""A dispatch task sends the rows of a side that it holds whenever they are so many, or so large: what it sends at once
+must fit into one Arrow array of 2^31 bytes."""
 
 
 def dispatch_partition(
@@ -71,15 +72,22 @@ def _dispatched(
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     dispatcher, tasks = Dispatcher(work, watermark), work.task_of
     held: list[list[pa.RecordBatch]] = [[] for _ in work.spec.sides]
-    for side, part in rows:
-        held[side].append(part)
-        if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS:
-            yield from _flush(dispatcher, side, held, tasks)
+    for side, whole in rows:
+        for part in _cut(whole):
+            held[side].append(part)
+            if sum(b.num_rows for b in held[side]) >= FLUSH_ROWS or sum(b.nbytes for b in held[side]) >= FLUSH_BYTES:
+                yield from _flush(dispatcher, side, held, tasks)
     for side in range(len(held)):
         yield from _flush(dispatcher, side, held, tasks)
     settle()
     note = pa.py_buffer(dispatcher.note.to_bytes())
     yield packed_rows([(_partition() % work.table.instances, NOTE, 0, note)])  # any task will do
+
+
+def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Rows in parts of about FLUSH_BYTES at most; as a rule all of them."""
+    step = -(-rows.num_rows // (1 + rows.nbytes // FLUSH_BYTES)) or 1
+    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))
 
 
 def _flush(
@@ -92,12 +100,10 @@ def _flush(
     held[side] = []
     for batch in table.to_batches():
         sent = dispatcher.dispatch(side, batch)
-        rows: list[Packed] = [
-            (tasks[instance], 2 * side, lines, pack([piece])) for instance, piece, lines in sent.pieces
-        ]
+        rows: list[Packed] = [(tasks[instance], 2 * side, lines, pack(piece)) for instance, piece, lines in sent.pieces]
         if sent.late is not None:
             instance, piece, lines = sent.late
-            rows.append((tasks[instance], 2 * side + 1, lines, pack([piece])))
+            rows.append((tasks[instance], 2 * side + 1, lines, pack(piece)))
         if rows:
             yield packed_rows(rows)
 
@@ -137,11 +143,11 @@ def hop_partition(
             _take(arrivals, kind, line, blob)
     for item in join_batch(work, instance, arrivals, folder, _segments(folder, work), new_attempt(), hop):
         if isinstance(item, Sent):
-            yield packed_rows([(tasks[item.instance], 2 * item.store, item.lines, pack([item.batch]))])
+            yield packed_rows([(tasks[item.instance], 2 * item.store, item.lines, pack(item.batch))])
         elif isinstance(item, Note):
             yield packed_rows([(task, NOTE, 0, pa.py_buffer(item.to_bytes()))])
         else:
-            yield packed_rows([(task, RESULTS, 0, pack([item]))])
+            yield packed_rows([(task, RESULTS, 0, pack(item))])
     settle()
 
 

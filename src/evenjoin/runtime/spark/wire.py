@@ -8,16 +8,22 @@ Between dispatch and join, and between two hops of a join, one row holds many tu
 blob is an Arrow IPC stream, and `lines` the sum of its tuples' lines in the books, modulo 2^64. Results that are found
 before the last hop travel to the end in the same way.
 
+Whole numbers and times of 64 bits that lie within 2^32 of each other travel as their distance from the least one
+(`narrowed`): most of what Spark copies on the way is such columns.
+
 Invariant: unpacking gives back the columns that were packed, under their own names and declared types.
 Not here: which instance a tuple goes to (placement/place.py).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
@@ -41,6 +47,10 @@ NOTE, RESULTS = -1, -2
 
 Packed = tuple[int, int, int, pa.Buffer]
 """(number of the task, kind, sum of the lines, blob)."""
+FEW = 1024
+"""Fewer rows are packed as they are."""
+WHOLE, BASES = b"evenjoin.whole", b"evenjoin.bases"
+"""Metadata of a blob with narrow columns: the schema that was packed, and by number of the column its least value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,28 +145,88 @@ def by_side(batch: pa.RecordBatch, sides: int) -> Iterator[tuple[int, pa.RecordB
             yield side, rows
 
 
-def pack(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
-    """Batches of one schema as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+def pack(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as an Arrow IPC stream."""
+    batch, sink = narrowed(batch), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     return sink.getvalue()
 
 
 def unpack(blob: pa.Scalar) -> Iterator[pa.RecordBatch]:
-    """The batches of a packed blob, without copying it."""
-    yield from pa.ipc.open_stream(blob.as_buffer())
+    """The batches of a packed blob. Only its narrow columns are copied."""
+    for batch in pa.ipc.open_stream(blob.as_buffer()):
+        yield widened(batch)
+
+
+def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, with 32 bits for each column of 64 bits whose values lie within 2^32 of each other. O(rows)."""
+    if batch.num_rows < FEW:
+        return batch
+    columns, schema, bases = batch.columns, batch.schema, {}
+    for number, column in enumerate(columns):
+        base = _base(column)
+        if base is None:
+            continue
+        bases[number] = base
+        values = _longs(column).astype(np.uint32)  # modulo 2^32, and so is the difference
+        values -= np.uint32(base % 2**32)
+        columns[number] = _array(pa.uint32(), values, column)
+        schema = schema.set(number, pa.field(schema.field(number).name, pa.uint32()))
+    if not bases:
+        return batch
+    told = {WHOLE: batch.schema.serialize().to_pybytes(), BASES: json.dumps(bases).encode()}
+    return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(told))
+
+
+def widened(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch that was narrowed."""
+    told = batch.schema.metadata or {}
+    if BASES not in told:
+        return batch
+    whole, columns = pa.ipc.read_schema(pa.py_buffer(told[WHOLE])), batch.columns
+    for number, base in json.loads(told[BASES]).items():
+        column = columns[int(number)]
+        values = np.frombuffer(column.buffers()[1], np.uint32)[column.offset :][: len(column)].astype(np.int64)
+        values += base
+        columns[int(number)] = _array(whole.field(int(number)).type, values, column)
+    return pa.RecordBatch.from_arrays(columns, schema=whole)
+
+
+def _base(column: pa.Array) -> int | None:
+    """The least value of a column that can be narrow; None if it cannot."""
+    type_ = column.type
+    whole = pa.types.is_int64(type_) or (pa.types.is_temporal(type_) and not pa.types.is_interval(type_))
+    if not whole or type_.bit_width != 64 or column.null_count == len(column):
+        return None
+    values = _longs(column)
+    if column.null_count:
+        values = values[np.asarray(column.is_valid())]
+    low, high = int(values.min()), int(values.max())
+    return low if high - low < 2**32 else None
+
+
+def _longs(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.frombuffer(column.buffers()[1], np.int64)[column.offset :][: len(column)]
+
+
+def _array(type_: pa.DataType, values: np.ndarray[tuple[int], np.dtype[np.generic]], like: pa.Array) -> pa.Array:
+    """Values as a column, NULL where another column is."""
+    valid = pc.is_valid(like).buffers()[1] if like.null_count else None
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(values)])
 
 
 def packed_rows(rows: Sequence[Packed]) -> pa.RecordBatch:
+    """Packed rows as a batch. Their blobs must have less than 2^31 bytes together."""
     tasks, kinds, lines, blobs = zip(*rows, strict=True)
+    offsets = np.concatenate([[0], np.cumsum([blob.size for blob in blobs])]).astype(np.int32)
+    data = pa.py_buffer(b"".join(blobs))
     return pa.RecordBatch.from_arrays(
         [
             pa.array(tasks, pa.int32()),
             pa.array(kinds, pa.int32()),
             pa.array(lines, pa.uint64()).view(pa.int64()),
-            pa.array([b.to_pybytes() for b in blobs]),
+            pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), data]),
         ],
         schema=PACKED_ARROW,
     )

@@ -27,7 +27,7 @@ from evenjoin.runtime.spark.in_driver import InDriver, hindrance
 from evenjoin.runtime.spark.offsets import Offsets
 from evenjoin.runtime.spark.prepare import Preparation
 from evenjoin.runtime.spark.query import JoinQuery
-from evenjoin.runtime.spark.session import advise, cores, on_one_machine
+from evenjoin.runtime.spark.session import advise, collectable, cores, on_one_machine
 from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
 from evenjoin.runtime.spark.warming import warm
 from evenjoin.runtime.spark.where import ON_CLUSTER, Where, on_local_master
@@ -137,7 +137,7 @@ class JoinStreamWriter:
         """Who chooses the place of each batch."""
         limits = on_local_master(machine_memory()) if on_one_machine(spark) else ON_CLUSTER
         types = [*slots.types.values(), self._ready.emitted]
-        where = Where(self._settings.execution, limits, hindrance(types))
+        where = Where(self._settings.execution, limits, hindrance(types), collectable(spark))
         where.remember(driver.last)
         return where
 
