@@ -30,6 +30,7 @@ from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
+from evenjoin.runtime.spark.conditions.clocks import check_clock_texts
 from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
 from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
@@ -153,6 +154,7 @@ def _entry(text: str, analyst: Analyst, scope: Scope) -> list[_Entry]:
         return [_Entry(inner, name or column.name.partition(".")[2], column)]
     check_names(text, analyst)
     known = _check(text, inner, analyst, scope)
+    check_clock_texts(inner, analyst)
     return [_Entry(inner, name or known, None)]
 
 
