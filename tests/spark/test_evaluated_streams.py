@@ -159,3 +159,15 @@ def test_the_mode_of_the_definition_is_that_of_the_start(zone, ansi, spark, tmp_
             else:
                 with pytest.raises(SpecError, match="when the join was defined"):
                     writer.start()
+
+
+def test_a_python_function_that_fails_for_a_null(spark, tmp_path):
+    """It sees the rows only that pass the side's other filters; the others are not counted."""
+    make(tmp_path, batches=1)
+    spark.udf.register("lowered", lambda text: text.lower(), "string")
+    on = "l.s IS NOT NULL AND lowered(l.s) = lowered(r.s) AND r.s IS NOT NULL AND l.n = 1"
+    joined, sink = run(spark, tmp_path, on, ["l.id", "r.id AS b"])
+    expected = texts(spark, tmp_path, on, ["l.id", "r.id AS b"])
+    assert expected
+    assert as_texts(spark, joined, sink) == expected
+    assert read_history(tmp_path / "ck").commits[-1].totals.rows == (3, 11)

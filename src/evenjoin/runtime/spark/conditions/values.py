@@ -40,9 +40,9 @@ from pyspark.sql.types import (
 from evenjoin.runtime.spark.conditions.analyst import KERNEL, Analyst
 from evenjoin.runtime.spark.conditions.clocks import clock, is_time_of_clock
 from evenjoin.runtime.spark.conditions.safety import cast_may_fail, may_fail, widens
-from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Literal, chain
+from evenjoin.spec.expr import Call, Cast, Column, Expr, Literal, chain
 from evenjoin.spec.scope import WINDOW, Scope
-from evenjoin.spec.skeleton import COMPARISONS, Node, Slice, Tree, names, sql
+from evenjoin.spec.skeleton import COMPARISONS, Node, Slice, Tree, sql
 
 DAY = 86_400_000_000
 SUMS = ("+", "-", "abs")
@@ -86,14 +86,8 @@ class Values:
 
     def plain(self, tree: Tree) -> Column | None:
         """The column that a slice names; None if it is anything else."""
-        parts = names(tree.text) if isinstance(tree, Slice) else None
-        if parts is None or len(self.sides(tree)) != 1:
-            return None
-        try:
-            found = self.scope.resolve([(part, None) for part in parts])
-        except ExprError:
-            return None
-        return found if isinstance(found, Column) else None
+        found = self.scope.plain(tree.text) if isinstance(tree, Slice) else None
+        return found if found is not None and len(self.sides(tree)) == 1 else None
 
     # Columns and constants.
 
