@@ -9,7 +9,7 @@ from harness import CASES, EAGER, SIZED, Run, Step, read_case, reason_to_wait, s
 import evenjoin
 from evenjoin.errors import ConditionError
 from evenjoin.spec import Scope, read
-from evenjoin.spec.reader import read_output
+from evenjoin.spec.select import read_output
 from evenjoin.testing import multiset
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenjoin.api.UnboundedStateWarning")

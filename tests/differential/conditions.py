@@ -9,6 +9,7 @@ then we must refuse it as well.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from differential.rows import Flavour
@@ -52,11 +53,16 @@ def draw(seed: int) -> Case:
     return Case(seed, " AND ".join(parts), zone, ansi, flavour, event_time)
 
 
-def pooled(seed: int, pool: int) -> Case:
-    """A case whose conjuncts are the first ones of a few seeds, so that many cases have them in common: asked about
-    the same texts again, Spark's analyser need not be."""
+def conjunct(number: int) -> Case:
+    """A case of one conjunct, of those that `pooled` combines."""
+    return replace(draw(number), on=_conjunct(random.Random(f"pool {number}")), event_time=None)
+
+
+def pooled(seed: int, pool: Sequence[int]) -> Case:
+    """A case of a few conjuncts, given by their numbers, so that many cases have them in common: asked about the same
+    texts again, Spark's analyser need not be."""
     rng = random.Random(f"pooled {seed}")
-    parts = [_conjunct(random.Random(f"pool {rng.randrange(pool)}")) for _ in range(rng.choice((1, 2, 2, 3)))]
+    parts = [conjunct(rng.choice(pool)).on for _ in range(rng.choice((1, 2, 2, 3)))]
     if rng.random() < 0.3:
         parts.append("l.i = r.i")
     return replace(draw(seed), on=" AND ".join(parts), event_time=None)

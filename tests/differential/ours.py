@@ -131,7 +131,7 @@ def _engine(case: Case, made: Split, rows: dict[str, pa.Table]) -> Answer:
 
 
 def _filtered(tables: Tables, cases: list[Case], found: list[Ours]) -> list[Ours]:
-    """Spark's filters on the candidates of all."""
+    """Spark's filters on the candidates of all, as tests of IF, which Spark's optimiser treats as those of a filter."""
     out = list(found)
     some = [k for k, one in enumerate(found) if one.split and one.split.spark_filter and _ids(one)]
     if not some:
@@ -144,7 +144,7 @@ def _filtered(tables: Tables, cases: list[Case], found: list[Ours]) -> list[Ours
     for side, column in zip(SIDES, "ab", strict=True):
         candidates = candidates.join(tables.frame(cases[0].flavour, side), sf.expr(f"pairs.{column} = {side}.id"))
     passed = [
-        sf.expr(f"IF(pairs.k = {k}, ({one.split.spark_filter}), false)").alias(f"f{k}")
+        sf.expr(f"IF(pairs.k = {k} AND ({one.split.spark_filter}), TRUE, NULL)").alias(f"f{k}")
         for k in some
         if (one := found[k]).split
     ]

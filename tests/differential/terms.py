@@ -15,13 +15,15 @@ _TEXTS = {
         @.st.p; @.i DIV 3; @.i & 3; unix_seconds(@.t); dayofweek(@.a); month(@.t); extract(HOUR FROM @.v);
         CAST(@.b AS INT); CAST(@.m AS INT); CAST(@.n AS INT); datediff(@.t, @.a); element_at(@.arr, 1); ascii(@.s);
         crc32(@.y); coalesce(@.i, 0); nullif(@.i, 5); if(@.b, @.i, @.i8); CASE WHEN @.i > 3 THEN @.i ELSE 0 END;
-        greatest(@.i, @.i8); shiftleft(@.i, 1); bigint(@.i); @.i + 1 - 1; pmod(@.i, 3)
+        greatest(@.i, @.i8); shiftleft(@.i, 1); bigint(@.i); @.i + 1 - 1; pmod(@.i, 3); year(@.s); hour(@.s);
+        datediff(@.s, @.a); floor(@.s); coalesce(@.s, 0); nvl(@.i, @.s); if(@.s = 5, 1, 0); map(@.s, 1)['5'];
+        CASE WHEN @.s > 5 THEN 1 ELSE 0 END; length(concat(@.s, @.i)); int(@.vc)
         """,
     "real": """
         @.f; @.d; @.d; @.d; @.d + 0.1; @.d - 0.1D; @.f + 1; round(@.d, 2); round(@.d, 1); @.d * 3; @.i / 3;
         CAST(@.m AS DOUBLE); abs(@.d); CAST(@.s AS DOUBLE); TRY_CAST(@.s AS DOUBLE); sqrt(@.d); CAST(@.w AS FLOAT);
         CAST(@.n AS DOUBLE); -@.d; @.d / 3; nanvl(@.d, 0D); 100 / @.i; CAST(@.d AS FLOAT); pow(@.d, 2); @.d + @.f;
-        CAST(@.t AS DOUBLE); bround(@.d, 1)
+        CAST(@.t AS DOUBLE); bround(@.d, 1); sqrt(@.s); coalesce(@.d, @.s); double(@.s)
         """,
     "exact": """
         @.m; @.m; @.m; @.w; @.q; @.m + 1; @.m - 0.01; @.m * @.m; @.m / 3; @.w * @.w; round(@.m, 1); round(@.m, 0);
@@ -42,7 +44,8 @@ _TEXTS = {
         @.t + INTERVAL 23 HOURS; @.t - INTERVAL 1 MONTH; @.t + @.v; date_trunc('DAY', @.t); date_trunc('HOUR', @.t);
         CAST(@.z AS TIMESTAMP); CAST(@.a AS TIMESTAMP); CAST(@.s AS TIMESTAMP); TRY_CAST(@.s AS TIMESTAMP);
         @.t + INTERVAL '1 02:00:00' DAY TO SECOND; timestampadd(DAY, 1, @.t); to_timestamp(@.s);
-        from_utc_timestamp(@.t, 'Asia/Tokyo'); timestamp_seconds(@.i)
+        from_utc_timestamp(@.t, 'Asia/Tokyo'); timestamp_seconds(@.i); timestamp(@.s); date_trunc('DAY', @.s);
+        coalesce(@.t, @.s)
         """,
     "wall": """
         @.z; @.z; @.z; @.z + INTERVAL 5 MINUTES; @.z - INTERVAL 1 DAY; @.z + INTERVAL 30 HOURS;
@@ -52,7 +55,8 @@ _TEXTS = {
     "date": """
         @.a; @.a; @.a; @.a + 1; @.a - 1; date_add(@.a, 2); CAST(@.t AS DATE); CAST(@.z AS DATE);
         @.a + INTERVAL 1 MONTH; last_day(@.a); trunc(@.a, 'MM'); add_months(@.a, -1); to_date(@.s);
-        CAST(@.s AS DATE); @.a + @.i8; next_day(@.a, 'MO')
+        CAST(@.s AS DATE); @.a + @.i8; next_day(@.a, 'MO'); date(@.s); date_add(@.a, @.s); last_day(@.s);
+        if(@.b, @.a, @.s)
         """,
     "span": """
         @.v; @.v; @.v + INTERVAL 1 DAY; @.t - TIMESTAMP'2026-03-08 00:00:00';

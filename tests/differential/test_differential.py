@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from differential import ours
-from differential.conditions import Case, draw, pooled
+from differential import oracle, ours
+from differential.answers import Failed
+from differential.conditions import Case, conjunct, draw, pooled
 from differential.run import second_look, summary, verdicts
 from differential.tables import Tables
 
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.spark
 
 MAYBE = "TRY_CAST(l.s AS TIMESTAMP) < CAST(r.v AS STRING)"
 """Spark computes the second operand, which may fail, only where the first one is not NULL."""
+LISTS = "(slice(l.arr, 1, 2) = array(r.i8, r.i) OR r.i % l.i = 1)"
+DAYS = "(CAST(l.z AS DATE) + 30 <> r.a - INTERVAL 1 DAY OR r.i16 - l.i8 IN (0, 1))"
 FOUND = [
     Case(196, "l.s LIKE concat(r.s, '%') AND r.c = 'a'", "UTC", False, "wild", None),
     Case(0, "l.id = r.id AND r.c IN ('a', 'abc')", "UTC", True, "wild", None),
@@ -28,9 +31,14 @@ FOUND = [
     Case(115, "r.i = l.i OR (r.i IS NULL AND l.i IS NULL) AND l.a < r.z", "UTC", False, "wild", None),
     Case(0, f"{MAYBE} AND l.d + l.f >= r.d + 0.1 + 2.5", "UTC", True, "wild", None),
     Case(0, f"{MAYBE} AND l.d + l.f >= r.d + 0.1 + 2.5", "UTC", True, "tame", None),
+    Case(1395, f"{LISTS} AND datediff(r.s, r.a) - dayofweek(l.a) = 0.3", "UTC", True, "wild", "a"),
+    Case(214, f"{DAYS} AND l.c = r.c AND NOT (CAST(r.s AS INT) <= {2**63 - 1})", "Asia/Tokyo", True, "wild", None),
     Case(1026, "l.a <> r.z + r.v AND l.t = r.t AND l.i = 4", "UTC", False, "wild", None),
 ]
 """Cases that once gave another answer than Spark, cut down."""
+
+POOL = 16
+"""Conjuncts that the ordinary test combines."""
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +53,18 @@ def test_what_was_different_once(tables, case):
     assert verdict.outcome in ("same", "spark fails"), str(verdict)
 
 
-def test_some_conditions(tables):
-    """No difference and few refusals in combinations of two dozen conjuncts, in New York's zone."""
-    cases = [pooled(seed, 24) for seed in range(120)]
-    cases = [replace(case, zone="America/New_York", ansi=False, flavour="wild") for case in cases]
-    _check(tables, cases)
+@pytest.mark.parametrize(
+    ("zone", "ansi", "flavour"),
+    [("America/New_York", False, "wild"), ("Asia/Kolkata", True, "tame")],
+    ids=["New York, no ANSI, wild", "Kolkata, ANSI, tame"],
+)
+def test_some_conditions(tables, zone, ansi, flavour):
+    """No difference and few refusals in combinations of conjuncts for which Spark does not fail by themselves."""
+    mode = {"zone": zone, "ansi": ansi, "flavour": flavour}
+    answers = oracle.answers(tables, [replace(conjunct(number), **mode) for number in range(POOL)])
+    pool = [number for number, answer in enumerate(answers) if not isinstance(answer, Failed)]
+    assert len(pool) > POOL / 2
+    _check(tables, [replace(pooled(seed, pool), **mode) for seed in range(120)], failing=0.05)
 
 
 @pytest.mark.slow
@@ -57,10 +72,11 @@ def test_some_conditions(tables):
 @pytest.mark.parametrize("first", range(0, 2000, 500))
 def test_thousands_of_conditions(tables, first):
     """No difference in 500 conditions of any zone and mode; what is refused is printed with its reason."""
-    _check(tables, [draw(seed) for seed in range(first, first + 500)])
+    _check(tables, [draw(seed) for seed in range(first, first + 500)], failing=0.4)
 
 
-def _check(tables, cases):
+def _check(tables, cases, failing):
+    """`failing` is the share of conditions for which Spark may fail on tame rows, at most: they compare nothing."""
     found = list(verdicts(tables, cases))
     print(summary(found))
     different = [str(verdict) for verdict in found if verdict.outcome == "different"]
@@ -68,4 +84,7 @@ def _check(tables, cases):
     answered = [verdict for verdict in found if verdict.outcome == "same"]
     refused = [str(verdict) for verdict in found if verdict.outcome == "refused"]
     assert len(answered) > len(cases) / 2
+    tame = [verdict for verdict in found if verdict.case.flavour == "tame"]
+    failed = [verdict for verdict in tame if verdict.outcome == "spark fails"]
+    assert len(failed) <= len(tame) * failing, "\n".join(map(str, failed))
     assert len(refused) <= len(cases) / 20, "\n".join(refused)

@@ -227,6 +227,35 @@ def test_an_expression_that_fails_for_rows_without_a_match_does_no_harm(spark):
     same(sides, "l.k < r.x AND l.n > r.x AND 100 / l.n > r.x")
 
 
+def test_text_that_spark_casts_by_itself_does_no_harm(spark):
+    """'abc' is no date, which matters for rows only that match otherwise; no more does a NULL as a key of a map."""
+    left = rows(spark, "k int, kind string, s string", "1, 'trip', '2024-03-10'", "2, 'note', 'abc'")
+    right = rows(spark, "k int, a date, y int", "1, DATE'2024-03-10', 2025", "3, DATE'2024-03-11', 2023")
+    sides = {"l": left.cache(), "r": right.cache()}  # Spark would compute the literals of a plan while it is made
+    same(sides, "l.kind = 'trip' AND date(l.s) = r.a")
+    same(sides, "l.k = r.k AND year(l.s) <= r.y")
+    same(sides, "l.k = r.k AND if(l.s = 5, 1, 0) <= r.y AND l.kind <> 'trip'")
+    same(sides, "l.k = r.k AND map(l.s, 1)['2024-03-10'] <= r.y")
+
+
+def test_a_python_function_sees_only_rows_that_may_match(spark):
+    """Spark computes Python functions for all rows of a projection, but below its own joins only for those that pass
+    the other filters. So a function that fails for a NULL works here as well."""
+    spark.udf.register("s_lower", lambda text: text.lower(), "string")
+    values = "1, 'A', 'a'", "2, NULL, 'b'", "3, 'b', NULL", "4, NULL, NULL"
+    sides = {alias: rows(spark, "k int, s string, u string", *values) for alias in "lr"}
+    for on in (
+        "l.s IS NOT NULL AND s_lower(l.s) = r.u",
+        "l.s IS NOT NULL AND s_lower(l.s) = 'a' AND l.k = r.k",
+        "l.s IS NOT NULL AND s_lower(l.s) IN ('a', 'b') AND r.s IS NOT NULL AND s_lower(l.s) = s_lower(r.s)",
+        "l.s = r.s AND s_lower(l.s) = 'a'",
+        "l.s IS NOT NULL AND l.k <= r.k AND s_lower(l.s) <> 'b'",
+    ):
+        assert same(sides, on).split.filtered, on
+    ready = same(sides, "l.k = r.k AND l.s IS NOT NULL AND s_lower(l.s) <> r.u")
+    assert ready.split.spark_filter is not None
+
+
 def test_three_sides(spark):
     """Conditions of three sides are split as well, also those that only Spark can evaluate."""
     sides = {a: rows(spark, "k int, s string, x double", "1, 'a', 0.5", "2, 'B', 1.5", "1, 'b', 2.5") for a in "rst"}
@@ -248,6 +277,33 @@ def test_output_expressions_are_sparks(spark):
         same(sides, "l.k = r.k AND concat(u, v) = '11'", ["l.id", "r.id AS i", "v", "struct(l.*) AS s"])
 
 
+CLOCKS = [
+    'l.ts > "now"', "l.ts > ' now '", "l.ts > 'now UTC'", "l.ts > TIMESTAMP \"now\"", "l.ts > timestamp('now')",
+    "l.ts > date('today')", "l.ts > to_timestamp('today')", "l.ts > to_date('today')", "l.ts > 'now'::timestamp",
+    "unix_timestamp('now') > r.k", "date_trunc('DAY', l.ts) = 'today'", "greatest(l.ts, r.ts) > 'now'",
+    "l.ts > builtin.current_timestamp()", "l.ts > `current_timestamp`()", "l.ts > CAST('now' AS TIMESTAMP)",
+    "l.ts IN ('Today', r.ts)", "r.ts BETWEEN l.ts AND 'TOMORROW'", "l.ts > concat('n', 'ow')",
+    "date('today') = '2024-03-10'",
+    "year('today') = l.k", "if(l.ts > 'now', 1, 0) = r.k", "l.ts > 'now+01:00'", "coalesce(l.ts, 'now') < r.ts",
+]  # fmt: skip
+"""Clocks in every spelling."""
+
+
+def test_texts_that_only_look_like_clocks(spark):
+    """Text that is compared with text is no clock, in whichever function of text it stands."""
+    sides = {alias: rows(spark, "k int, s string, now string", "1, 'now', 'today'", "2, 'x', 'now'") for alias in "lr"}
+    for on in (
+        "l.s = 'now' AND l.k = r.k",
+        "l.k = r.k AND r.s IN ('today', \"now\", l.s)",
+        "concat(l.s, 'today') = concat(r.s, 'today')",
+        "l.k = r.k AND l.s LIKE 'now%' AND CASE WHEN r.s = 'now' THEN 1 ELSE 0 END = 1",
+        "l.now = r.s AND r.now <> 'tomorrow'",
+    ):
+        same(sides, on, ["l.k AS a", "'now' AS t", "if(r.s = 'now', 1, 0) AS b"])
+    with pytest.raises(ConditionError, match="clock"):
+        prepare(sides, "l.k = r.k", select=["timestamp('now') AS t"])
+
+
 @pytest.mark.parametrize(
     ("on", "says"),
     [
@@ -257,6 +313,7 @@ def test_output_expressions_are_sparks(spark):
         ("l.k = r.k AND l.ts < current_date", "reads the clock"),
         ("l.k = r.k AND l.ts < TIMESTAMP'now'", "reads the clock"),
         ("l.k = r.k AND l.ts < 'today'", "clock"),
+        *((f"l.k = r.k AND {clock}", "clock") for clock in CLOCKS),
         ("l.k = r.k AND l.k IN (SELECT 1)", "subquery"),
         ("l.k = r.nothing", "nothing"),
         ("l.k = = r.k", "[Ss]yntax"),

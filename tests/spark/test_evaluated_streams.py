@@ -12,7 +12,7 @@ from own_join import session, sparks
 import evenjoin
 from evenjoin.cli.inspect import evaluated
 from evenjoin.commit.history import read_history
-from evenjoin.errors import CheckpointMismatchError
+from evenjoin.errors import CheckpointMismatchError, SpecError
 from evenjoin.testing import multiset
 from spark_streams import Collected, read_stream, write_batches
 
@@ -134,3 +134,40 @@ def test_the_log_and_the_progress_say_what_spark_does_with_results(spark, tmp_pa
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     assert "concat" in query.lastProgress["evenjoin"]["evaluated"]["filter"]
+
+
+@pytest.mark.parametrize(("zone", "ansi"), [("Asia/Tokyo", True), ("UTC", False)])
+def test_the_mode_of_the_definition_is_that_of_the_start(zone, ansi, spark, tmp_path):
+    """A join that Spark evaluates in part is not started in a session whose zone or ANSI mode has changed since; one of
+    plain columns is."""
+    make(tmp_path, batches=1)
+    sides = {alias: read_stream(spark, tmp_path / alias, SCHEMA) for alias in "lr"}
+    select = ["l.id", "r.id AS b"]
+    made = [
+        evenjoin.join(sides, "l.ts > '2024-03-10 01:00:00' AND hour(l.ts) = hour(r.ts)", select=select, instances=2),
+        evenjoin.join(sides, "l.n = r.n", select=["l.id", "r.id + 1 AS b"], instances=2),
+        evenjoin.join(sides, "l.n = r.n", select=select, instances=2),
+    ]
+    with session(spark, zone, ansi):
+        for number, joined in enumerate(made):
+            sink = Collected()
+            writer = joined.writeStream.foreachBatch(sink).trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", str(tmp_path / f"ck{number}"))
+            if number == 2:
+                writer.start().awaitTermination()
+                assert sum(table.num_rows for table in sink.batches.values()) == 36
+            else:
+                with pytest.raises(SpecError, match="when the join was defined"):
+                    writer.start()
+
+
+def test_a_python_function_that_fails_for_a_null(spark, tmp_path):
+    """It sees the rows only that pass the side's other filters; the others are not counted."""
+    make(tmp_path, batches=1)
+    spark.udf.register("lowered", lambda text: text.lower(), "string")
+    on = "l.s IS NOT NULL AND lowered(l.s) = lowered(r.s) AND r.s IS NOT NULL AND l.n = 1"
+    joined, sink = run(spark, tmp_path, on, ["l.id", "r.id AS b"])
+    expected = texts(spark, tmp_path, on, ["l.id", "r.id AS b"])
+    assert expected
+    assert as_texts(spark, joined, sink) == expected
+    assert read_history(tmp_path / "ck").commits[-1].totals.rows == (3, 11)

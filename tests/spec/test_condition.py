@@ -146,6 +146,7 @@ def test_every_two_sided_public_case() -> None:
         ("l.a AND r.a = 1", "a condition is needed", "l.a AND"),
         ("l.a\n  = r.zz", "no column 'zz'", "zz"),
         ("l.t > r.t - INTERVAL 1 MONTH", "has no fixed length", "INTERVAL"),
+        ("l.t <= r.t + INTERVAL 999999999 WEEKS", "has at most 2^63 - 1 microseconds", "INTERVAL"),
         ("window.start = l.t", "no window", "window"),
     ],
 )

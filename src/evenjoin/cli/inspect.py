@@ -75,6 +75,8 @@ def inspect(
 
 def evaluated(what: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What Spark evaluates of a join, as name and text. A filter and an output send results through Spark's JVM."""
+    for alias, text in what.get("filtered", {}).items():
+        yield "Spark filters", f"{alias} by {text}, before the join"
     for alias, columns in what.get("computed", {}).items():
         for name, text in columns.items():
             yield "Spark computes", f"{alias}.{name} = {text}"

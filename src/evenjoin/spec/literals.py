@@ -168,4 +168,6 @@ def _interval(text: str, at: int | None) -> Literal:
             raise refusal("literal", at, what=text, how="write INTERVAL 1 DAY 10 MINUTES, in weeks to microseconds")
         total += Decimal(piece[1] + (piece[2] or "")) * (unit_micros(unit) or 0)
         position = piece.end()
+    if not _fits(int(total), pa.int64()):
+        raise refusal("literal", at, what=text, how="an interval has at most 2^63 - 1 microseconds")
     return Literal(int(total), pa.duration("us"), at)

@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from evenjoin.errors import SpecError
 from evenjoin.spec.coercion import plain_type
-from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Field, chain
+from evenjoin.spec.expr import Call, Cast, Expr, ExprError, chain
 from evenjoin.spec.literals import literal
 from evenjoin.spec.meeting import Meeting
 from evenjoin.spec.refusals import refusal
@@ -51,29 +51,11 @@ def read(text: str, scope: Scope, time_zone: str | None = None) -> list[Expr]:
         return [reader.predicate(part) for part in conjuncts(_skeleton(text))]
 
 
-def read_output(text: str, scope: Scope) -> list[tuple[str, Expr]]:
-    """One entry of a select list as (output name, expression); a star gives many. It is a column, a field of one, or a
-    literal."""
+def read_value(text: str, scope: Scope) -> Expr:
+    """A column, a field of one, or a literal, as the output of a join."""
     _check_text(text)
     with pointing(text):
-        words = tokens(text)
-        if [word for word, _, _ in words] == ["*"]:
-            return [pair for alias in scope.aliases for pair in _all(alias, scope)]
-        if len(words) == 3 and words[1][0] == "." and words[2][0] == "*":
-            owner = names(words[0][0])
-            return _all(scope.alias(((owner or [words[0][0]])[0], words[0][1])), scope)
-        named = names(words[-1][0]) if len(words) > 2 and words[-2][0].upper() == "AS" else None
-        value = text[: words[-3][2]] if named else text
-        expr = _Reader(scope, Meeting(scope.types, None)).slice(Slice(value, 0), "output")
-        if named:
-            return [(named[0], expr)]
-        if isinstance(expr, Column):
-            return [(expr.name.partition(".")[2], expr)]
-        return [(expr.name if isinstance(expr, Field) else str(expr), expr)]
-
-
-def _all(alias: str, scope: Scope) -> list[tuple[str, Expr]]:
-    return [(name, scope.column(alias, name)) for name in scope.schemas[alias].names]
+        return _Reader(scope, Meeting(scope.types, None)).slice(Slice(text, 0), "output")
 
 
 def _check_text(text: object) -> None:

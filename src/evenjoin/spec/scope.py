@@ -22,6 +22,7 @@ import pyarrow.types as pt
 
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.spec.expr import Column, Expr, ExprError, Field
+from evenjoin.spec.skeleton import names
 
 WINDOW = "window"
 TOO_DEEP = "this is nested too deeply for a stream join; compute a part of it as a column before the join"
@@ -81,12 +82,23 @@ class Scope:
         """A column of one side."""
         return self._on_side(alias, (name, at))
 
+    def plain(self, text: str) -> Column | None:
+        """The column that a text names; None if it is anything else."""
+        parts = names(text)
+        if parts is None:
+            return None
+        try:
+            found = self.resolve([(part, None) for part in parts])
+        except ExprError:
+            return None
+        return found if isinstance(found, Column) else None
+
     def _on_side(self, alias: str, part: Part) -> Column:
-        names = self.schemas[alias].names
-        found = _match(part[0], names, part[1])
+        known = self.schemas[alias].names
+        found = _match(part[0], known, part[1])
         if found is None:
             raise ExprError(
-                f"no column {part[0]!r} on side {alias!r}: {_hint(part[0], names, _listing(names))}", part[1]
+                f"no column {part[0]!r} on side {alias!r}: {_hint(part[0], known, _listing(known))}", part[1]
             )
         return Column(f"{alias}.{found}", part[1])
 
@@ -105,18 +117,18 @@ class Scope:
             choices = " or ".join(f"{a}.{part[0]}" for a in owners)
             raise ExprError(f"column {part[0]!r} is ambiguous: write {choices}", part[1])
         if not owners:
-            names = sorted({n for schema in self.schemas.values() for n in schema.names})
-            raise ExprError(f"no column {part[0]!r} on any side: {_hint(part[0], names, _listing(names))}", part[1])
+            known = sorted({n for schema in self.schemas.values() for n in schema.names})
+            raise ExprError(f"no column {part[0]!r} on any side: {_hint(part[0], known, _listing(known))}", part[1])
         return self._on_side(owners[0], part)
 
     def _field(self, owner: Expr, part: Part) -> Expr:
         t = owner.type(self.types)
         if not pt.is_struct(t):
             raise ExprError(f"{owner} is not a struct, it has no field {part[0]!r}", part[1])
-        names = [t.field(i).name for i in range(t.num_fields)]
-        found = _match(part[0], names, part[1])
+        known = [t.field(i).name for i in range(t.num_fields)]
+        found = _match(part[0], known, part[1])
         if found is None:
-            raise ExprError(f"{owner} has no field {part[0]!r}: {_hint(part[0], names, _listing(names))}", part[1])
+            raise ExprError(f"{owner} has no field {part[0]!r}: {_hint(part[0], known, _listing(known))}", part[1])
         return Field(owner, found, part[1])
 
 

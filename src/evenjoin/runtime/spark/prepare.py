@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from evenjoin.errors import SpecError
+from evenjoin.runtime.spark.conditions.analyst import ANSI, ZONE, session_mode
 from evenjoin.runtime.spark.conditions.outputs import Finish, Select, engine_schema, finished_schema, read_outputs
 from evenjoin.runtime.spark.conditions.split import Split, split
 from evenjoin.runtime.spark.conditions.travel import arrow_schema, check_travels
@@ -80,13 +82,33 @@ def prepare(
     return Preparation(ready, spec, emitted, finish, schema, made)
 
 
+def check_session(ready: Preparation) -> None:
+    """Refuse to start a join in a session whose mode is another one than where it was defined: its constants are of
+    then, and what Spark evaluates would be of now."""
+    conf = next(iter(ready.sides.values())).sparkSession.conf
+    zone, ansi = session_mode(conf)
+    if not ready.split.computes and ready.finish is None:
+        return
+    for key, was, now in ((ZONE, ready.split.zone, zone), (ANSI, ready.split.ansi, ansi)):
+        if was != now:
+            raise SpecError(
+                f"{key} was {_shown(was)} when the join was defined and is {_shown(now)} now. Spark evaluates a part "
+                "of this join, and would do so in another way: change it back, or call evenjoin.join(...) again"
+            )
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def evaluated(made: Split, finish: Finish | None) -> dict[str, object]:
     """What Spark evaluates, as a checkpoint remembers it. Empty if Spark evaluates nothing."""
     computed = {alias: dict(columns) for alias, columns in made.computed.items() if columns}
-    if not computed and finish is None:
+    if not made.computes and finish is None:
         return {}
     return {
         "computed": computed,
+        **({"filtered": dict(made.filtered)} if made.filtered else {}),
         "filter": made.spark_filter,
         "output": None if finish is None else [list(pair) for pair in finish.columns],
         "time zone": made.zone,
@@ -96,13 +118,14 @@ def evaluated(made: Split, finish: Finish | None) -> dict[str, object]:
 
 def _computed(alias: str, side: SparkSide, made: Split) -> SparkSide:
     if not isinstance(side, ParquetFiles):
-        advice = None if made.computed[alias] else folder_advice(alias, side)
+        advice = None if made.touches(alias) else folder_advice(alias, side)
         if advice is not None:
             log.warning(advice)
         return made.with_computed(alias, side)
-    if not made.computed[alias]:
+    if not made.touches(alias):
         return side
-    log.info("side %r: Spark scans the files, because it computes %s", alias, ", ".join(made.computed[alias].values()))
+    texts = [*made.computed[alias].values(), *([made.filtered[alias]] if alias in made.filtered else [])]
+    log.info("side %r: Spark scans the files, because it computes %s", alias, ", ".join(texts))
     return made.with_computed(alias, side.rows())
 
 

@@ -25,7 +25,7 @@ from evenjoin.runtime.settings import Settings, check_apart, machine_memory
 from evenjoin.runtime.spark.batch import LateSink, Results, Sink, SparkBatch, Ways
 from evenjoin.runtime.spark.in_driver import InDriver, hindrance
 from evenjoin.runtime.spark.offsets import Offsets
-from evenjoin.runtime.spark.prepare import Preparation
+from evenjoin.runtime.spark.prepare import Preparation, check_session
 from evenjoin.runtime.spark.query import JoinQuery
 from evenjoin.runtime.spark.session import advise, collectable, cores, on_one_machine
 from evenjoin.runtime.spark.sinks import FILES, REPLACED, OfCheckpoint, make_files, make_sink
@@ -104,6 +104,7 @@ class JoinStreamWriter:
         if path is not None:
             self.option("path", path)
         spark = self._frames[0].sparkSession
+        check_session(self._ready)
         sink = self._sink(spark)
         checkpoint = self._checkpoint()
         check_apart("late", self._late, open_folder(checkpoint))

@@ -34,8 +34,9 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, StructField, Struct
 from evenjoin.errors import ConditionError
 from evenjoin.spec.expr import Literal
 from evenjoin.spec.scope import WINDOW
-from evenjoin.spec.skeleton import identifiers
+from evenjoin.spec.skeleton import identifiers, tokens
 
+ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 KERNEL = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date|timestamp|timestamp_ntz"
     r"|interval (day|hour|minute|second).*"
@@ -43,6 +44,7 @@ KERNEL = re.compile(
 """Types that the engine compares as Spark does. Not here: collated strings, structs, arrays, intervals of months."""
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _FIXED_ZONE = re.compile(r"(UTC|GMT|Z|UT|Etc/(UTC|GMT|UCT|Zulu|Universal)|Etc/GMT[+-]\d+|(UTC|GMT|UT)?[+-]\d.*)\Z")
+_SPARKS_OWN = "org.apache.spark.sql.catalyst."
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
@@ -61,8 +63,7 @@ class Analyst:
 
     def __init__(self, spark: SparkSession, schemas: Mapping[str, StructType], window: DataType | None = None) -> None:
         self.spark, self.schemas = spark, dict(schemas)
-        self.zone = str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
-        self.ansi = str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+        self.zone, self.ansi = session_mode(spark.conf)
         self.fixed_zone = _FIXED_ZONE.match(self.zone) is not None
         if window is not None:
             self.schemas[WINDOW] = StructType([StructField("start", window), StructField("end", window)])
@@ -75,6 +76,7 @@ class Analyst:
         self._sides: dict[str, frozenset[str]] = {}
         self._meetings: dict[tuple[str, str, str], Meeting | None] = {}
         self._constants: dict[tuple[str, str], Literal] = {}
+        self._users: dict[str, bool] = {}
 
     def check(self, text: str) -> None:
         """Let Spark check a condition as that of a join. Its refusal becomes a ConditionError at the place."""
@@ -141,6 +143,25 @@ class Analyst:
         fields = [field for schema in self.schemas.values() for field in schema.fields]
         return frozenset(field.name.lower() for field in fields if char_width(field))
 
+    def calls_users(self, text: str) -> bool:
+        """Whether a text calls a function that is not one of Spark's own, such as a Python function."""
+        found = [word for word, _, _ in tokens(text)]
+        called = [
+            k for k in range(len(found) - 1) if found[k + 1] == "(" and re.fullmatch(r"[A-Za-z_]\w*|`.*`", found[k])
+        ]
+        return any(found[k - 1] == "." if k else False for k in called) or any(
+            self._is_users(found[k].strip("`").lower()) for k in called
+        )
+
+    def _is_users(self, name: str) -> bool:
+        if name not in self._users:
+            try:
+                with quiet():
+                    self._users[name] = not self.spark.catalog.getFunction(name).className.startswith(_SPARKS_OWN)
+            except PySparkException:  # a word such as IN
+                self._users[name] = False
+        return self._users[name]
+
     def same(self, one: str, other: str) -> bool:
         """Whether Spark's analyser makes the same of both texts."""
         try:
@@ -202,6 +223,11 @@ class Analyst:
                 value = self.spark.sql(f"SELECT {text} AS x").toArrow().column("x").combine_chunks()[0]
             self._constants[asked] = Literal(_python(value, target), target)
         return self._constants[asked]
+
+
+def session_mode(conf: Any) -> tuple[str, bool]:
+    """The time zone of a session, and whether it is in ANSI mode."""
+    return str(conf.get(ZONE, "UTC")), str(conf.get(ANSI, "true")).lower() == "true"
 
 
 def refusal(error: PySparkException, text: str) -> ConditionError:

@@ -30,11 +30,12 @@ from pyspark.sql.types import StructField, StructType
 
 from evenjoin.errors import ConditionError, SpecError
 from evenjoin.runtime.spark.conditions.analyst import Analyst, refusal
+from evenjoin.runtime.spark.conditions.clocks import check_clock_texts
 from evenjoin.runtime.spark.conditions.objects import column_sql
 from evenjoin.runtime.spark.conditions.split import Split, check_names
-from evenjoin.spec.expr import Column, Expr, ExprError, Literal, Struct
+from evenjoin.spec.expr import Column, Expr, Literal, Struct
 from evenjoin.spec.scope import WINDOW, Scope, pointing
-from evenjoin.spec.select import Outputs, check_unique, struct_of
+from evenjoin.spec.select import Outputs, apart, check_unique, stars, struct_of
 from evenjoin.spec.skeleton import COMPARISONS, identifiers, names, tokens
 
 Select = str | SparkColumn | Sequence[str | SparkColumn] | None
@@ -141,18 +142,16 @@ def _entries(select: Select, analyst: Analyst, scope: Scope) -> list[_Entry] | N
 
 
 def _entry(text: str, analyst: Analyst, scope: Scope) -> list[_Entry]:
-    words = [word for word, _, _ in tokens(text)]
-    if words == ["*"]:
-        return [entry for alias in scope.aliases for entry in _all(alias, scope)]
-    if len(words) == 3 and words[1:] == [".", "*"]:
-        with pointing(text):
-            return _all(scope.alias((words[0].strip("`"), 0)), scope)
-    inner, name = _named(text)
-    column = _plain(inner, scope)
+    listed = stars(text, scope)
+    if listed:
+        return [_Entry(_path(*c.name.split(".", 1)), n, c) for n, c in listed if isinstance(c, Column)]
+    inner, name = apart(text)
+    column = scope.plain(inner)
     if column is not None and (name is not None or analyst.field(inner) is not None):
         return [_Entry(inner, name or column.name.partition(".")[2], column)]
     check_names(text, analyst)
     known = _check(text, inner, analyst, scope)
+    check_clock_texts(inner, analyst)
     return [_Entry(inner, name or known, None)]
 
 
@@ -184,30 +183,6 @@ def _without_stars(text: str, scope: Scope) -> str:
 
 def _in_select(error: ConditionError) -> ConditionError:
     return ConditionError(str(error).splitlines()[0].replace("the condition", "this in select", 1), error.text)
-
-
-def _named(text: str) -> tuple[str, str | None]:
-    """An entry as (expression, name given with AS or None)."""
-    found = tokens(text)
-    if len(found) > 2 and found[-2][0].upper() == "AS":
-        name = found[-1][0]
-        return text[: found[-2][1]].strip(), name[1:-1].replace("``", "`") if name.startswith("`") else name
-    return text.strip(), None
-
-
-def _plain(text: str, scope: Scope) -> Column | None:
-    parts = names(text)
-    if parts is None:
-        return None
-    try:
-        found = scope.resolve([(part, None) for part in parts])
-    except ExprError:
-        return None
-    return found if isinstance(found, Column) else None
-
-
-def _all(alias: str, scope: Scope) -> list[_Entry]:
-    return [_Entry(_path(alias, n), n, scope.column(alias, n)) for n in scope.schemas[alias].names]
 
 
 def _structs(scope: Scope, texts: Iterable[str] | None) -> list[tuple[str, Expr]]:

@@ -16,6 +16,9 @@ does not, but for what is said below. What is not proved goes to Spark's filter 
   engine can evaluate them all from plain columns and constants.
 * A conjunct of several sides is the engine's if each operand reads one side, or is a sum that keeps its shape
   (values.py). Otherwise it is Spark's. Structs and arrays are equal only if their hashes are, which makes a key.
+* Where a filter or a guarded key calls a function of the user's, the side is filtered by Spark beforehand: Spark would
+  compute a Python function for every row of a projection, whatever IF or AND stands around it. Rows that are filtered
+  out are not counted by the engine.
 * What may fail for a row is computed early only where Spark computes it for each row of the side as well: if it is a
   key, guarded by the side's filters. Any other comparison with such an operand is Spark's filter, the first one too:
   where one operand is NULL, Spark does not compute the other.
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +41,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StructType
 
 from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import Analyst
+from evenjoin.runtime.spark.conditions.clocks import check_clock_texts, check_clocks
 from evenjoin.runtime.spark.conditions.hints import hints
 from evenjoin.runtime.spark.conditions.objects import condition_sql, is_object
 from evenjoin.runtime.spark.conditions.travel import arrow_schema
@@ -44,18 +49,17 @@ from evenjoin.runtime.spark.conditions.values import Early, Elsewhere, Values, t
 from evenjoin.spec.condition import ALWAYS, NEVER
 from evenjoin.spec.expr import Call, Expr, conjunction
 from evenjoin.spec.scope import WINDOW, Scope, condition_text
-from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Tree, calls, conjuncts, skeleton, sql, tokens
-
-_CLOCKS = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
-_CLOCK_TEXTS = {"now", "today", "tomorrow", "yesterday"}
+from evenjoin.spec.skeleton import COMPARISONS, Node, SkeletonError, Tree, conjuncts, skeleton, sql, tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A condition, split; see the top of this file. `schemas` are the sides' with their computed columns. `elsewhere`
-    has the sides of each conjunct that Spark filters by, and `reasons` why it does."""
+    """A condition, split; see the top of this file. `schemas` are the sides' with their computed columns. `filtered`
+    has by what Spark filters a side before it computes them. `elsewhere` has the sides of each conjunct that Spark
+    filters results by, and `reasons` why it does."""
 
     text: str
+    filtered: Mapping[str, str]
     computed: Mapping[str, Mapping[str, str]]
     schemas: Mapping[str, pa.Schema]
     condition: Expr
@@ -69,15 +73,21 @@ class Split:
     def with_computed(self, alias: str, frame: DataFrame) -> DataFrame:
         """A side's frame with the columns that Spark computes for it, under the side's alias."""
         more = self.computed[alias]
-        if not more:
+        if not self.touches(alias):
             return frame
         named = frame.alias(alias)
+        if alias in self.filtered:
+            named = named.where(self.filtered[alias])
         return named.select("*", *(sf.expr(text).alias(name) for name, text in more.items()))
+
+    def touches(self, alias: str) -> bool:
+        """Whether Spark has something to do with a side before dispatch."""
+        return bool(self.computed[alias]) or alias in self.filtered
 
     @property
     def computes(self) -> bool:
         """Whether Spark evaluates a part of the condition."""
-        return self.spark_filter is not None or any(self.computed.values())
+        return self.spark_filter is not None or any(map(self.touches, self.computed))
 
 
 def split(
@@ -115,29 +125,16 @@ def check_text(text: str, analyst: Analyst) -> None:
         raise ConditionError("the condition is empty; write one such as a.id = b.id")
     check_names(text, analyst)
     analyst.check(text)
+    check_clock_texts(text, analyst)
 
 
 def check_names(text: str, analyst: Analyst) -> None:
-    """Refuse subqueries and clocks, by name."""
-    columns = {name.lower() for schema in analyst.schemas.values() for name in schema.names}
+    """Refuse subqueries and functions of the clock, by name."""
     found = tokens(text)
-    called = set(calls(text))
-    for k, (word, at, _) in enumerate(found):
-        before, after = found[k - 1][0].upper() if k else "", found[k + 1][0] if k + 1 < len(found) else ""
-        lower = word.lower()
-        if lower == "select" and before == "(":
+    for (before, _, _), (word, at, _) in pairwise(found):
+        if word.lower() == "select" and before == "(":
             raise ConditionError("a subquery is not supported in a stream join", text, at)
-        bare = before != "." and lower in _CLOCKS and (after == "(" or lower not in columns)
-        empty = lower == "unix_timestamp" and lower in called and "".join(t for t, _, _ in found[k + 1 : k + 3]) == "()"
-        special = word[:1] in "'\"" and lower.strip("'\"").strip() in _CLOCK_TEXTS
-        typed = before in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") or after.upper() == "AS"
-        if (bare and lower != "now") or (bare and after == "(") or empty or (special and typed):
-            raise ConditionError(
-                f"{word} reads the clock: a batch that is replayed would see another time than before. Compare event "
-                "times, or compute a column before the join",
-                text,
-                at,
-            )
+    check_clocks(text, analyst)
 
 
 def _proved(text: str, analyst: Analyst) -> Tree:
@@ -192,17 +189,22 @@ class _Splitter:
             self.left.append((part, str(reason)))
 
     def _filter(self, alias: str, parts: list[Tree]) -> None:
-        """The filters of a side: the engine's if all of them are of plain columns, else one column of Spark's."""
+        """The filters of a side: the engine's if all of them are of plain columns, else one column of Spark's. It is
+        written as a test, because in tests Spark's optimiser takes NULL for FALSE, as it does in its own filters: so it
+        leaves out the same parts, which may fail."""
         text = " AND ".join(sql(part) for part in parts)
         self.values.guards[alias] = text
         self.values.early = "no"
+        if self.analyst.calls_users(text):
+            self.values.filtered.add(alias)
+            return
         try:
             self.exprs += [self.values.predicate(part) for part in parts]
         except Elsewhere:
             self.values.early = "guarded"
             boolean = self.analyst.type(text)
             assert boolean is not None
-            self.exprs.append(self.values.column(alias, text, boolean, False))
+            self.exprs.append(self.values.column(alias, f"IF({text}, TRUE, NULL)", boolean, False))
 
     def _guard(self, part: Tree) -> None:
         """A row with a NULL in a comparison (but `<=>`) matches nothing. Spark filters it out before it computes keys,
@@ -274,6 +276,7 @@ class _Splitter:
             schemas[alias] = schema
         return Split(
             text=self.text,
+            filtered={alias: values.guards[alias] for alias in sorted(values.filtered)},
             computed=values.computed,
             schemas=schemas,
             condition=conjunction(list(dict.fromkeys(self.exprs))) or ALWAYS,

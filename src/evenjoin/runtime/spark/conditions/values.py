@@ -32,22 +32,22 @@ from pyspark.sql.types import (
     FloatType,
     IntegralType,
     LongType,
+    StringType,
     TimestampNTZType,
     TimestampType,
 )
 
-from evenjoin.errors import ConditionError
 from evenjoin.runtime.spark.conditions.analyst import KERNEL, Analyst
+from evenjoin.runtime.spark.conditions.clocks import clock, is_time_of_clock
 from evenjoin.runtime.spark.conditions.safety import cast_may_fail, may_fail, widens
-from evenjoin.spec.expr import Call, Cast, Column, Expr, ExprError, Literal, chain
+from evenjoin.spec.expr import Call, Cast, Column, Expr, Literal, chain
 from evenjoin.spec.scope import WINDOW, Scope
-from evenjoin.spec.skeleton import COMPARISONS, Node, Slice, Tree, names, sql
+from evenjoin.spec.skeleton import COMPARISONS, Node, Slice, Tree, sql
 
 DAY = 86_400_000_000
 SUMS = ("+", "-", "abs")
 MOMENTS = (TimestampType, TimestampNTZType, DateType)
 _WRAPPING = {"+": "wrap_add", "-": "wrap_subtract"}
-_CLOCK_TEXTS = {"'now'", "'today'", "'tomorrow'", "'yesterday'"}
 
 Early = TypingLiteral["no", "safe", "guarded"]
 """What may be computed before dispatch: nothing, what cannot fail, or everything, guarded by the side's filters."""
@@ -58,13 +58,16 @@ class Elsewhere(Exception):
 
 
 class Values:
-    """Translates trees and collects the columns that Spark must compute. `computed` has them by side, name -> SQL."""
+    """Translates trees and collects the columns that Spark must compute. `computed` has them by side, name -> SQL;
+    `guards` what the rows of a side must satisfy to match anything, and `filtered` the sides that Spark must filter by
+    that beforehand: it computes Python functions for every row, whatever IF or AND stands around them."""
 
     def __init__(self, analyst: Analyst, scope: Scope, event_time: Mapping[str, str]) -> None:
         self.analyst, self.scope, self.event_time = analyst, scope, event_time
         self.computed: dict[str, dict[str, str]] = {alias: {} for alias in scope.aliases}
         self.types: dict[str, dict[str, DataType]] = {alias: {} for alias in scope.aliases}
         self.guards: dict[str, str] = {}
+        self.filtered: set[str] = set()
         self.near_zero: dict[str, set[str]] = {alias: set() for alias in scope.aliases}
         self.early: Early = "safe"
 
@@ -83,14 +86,8 @@ class Values:
 
     def plain(self, tree: Tree) -> Column | None:
         """The column that a slice names; None if it is anything else."""
-        parts = names(tree.text) if isinstance(tree, Slice) else None
-        if parts is None or len(self.sides(tree)) != 1:
-            return None
-        try:
-            found = self.scope.resolve([(part, None) for part in parts])
-        except ExprError:
-            return None
-        return found if isinstance(found, Column) else None
+        found = self.scope.plain(tree.text) if isinstance(tree, Slice) else None
+        return found if found is not None and len(self.sides(tree)) == 1 else None
 
     # Columns and constants.
 
@@ -102,7 +99,9 @@ class Values:
             raise Elsewhere("it must be computed")
         if fails and self.early == "safe":
             raise Elsewhere("it may fail for rows that match nothing")
-        if fails and alias in self.guards:
+        if fails and alias in self.guards and self.analyst.calls_users(text):
+            self.filtered.add(alias)
+        elif fails and alias in self.guards:
             text = f"IF({self.guards[alias]}, {text}, NULL)"
         for name, known in self.computed[alias].items():
             if known == text:
@@ -118,12 +117,15 @@ class Values:
     def literal(self, tree: Tree, text: str, target: DataType) -> Literal:
         if isinstance(tree, Slice) and tree.text.isdigit() and isinstance(target, IntegralType):
             return Literal(int(tree.text), self.analyst.arrow_type(target))
-        if isinstance(tree, Slice) and tree.text.lower() in _CLOCK_TEXTS and isinstance(target, MOMENTS):
-            raise ConditionError(f"{tree.text} is a time of the clock: a replay of a batch would read another one")
+        own = self.type(tree)
         try:
-            return self.analyst.constant(text, target)
+            value = self.analyst.constant(text, target)
+            meant = self.analyst.constant(sql(tree), own).value if isinstance(own, StringType) else None
         except (PySparkException, pa.ArrowException, OverflowError, ValueError) as error:
             raise Elsewhere(f"its constant has no value: {str(error).splitlines()[0]}") from None
+        if isinstance(target, MOMENTS) and is_time_of_clock(meant):
+            raise clock(sql(tree))
+        return value
 
     # Predicates.
 
