@@ -126,8 +126,9 @@ def _weighed(
     weighed = strategy.weigh(report, items, table, past, limits)
     taken = round((now() - started) * 1000, 3)
     verdict = Verdict(
-        report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves
-    )
+        report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves,
+        key=weighed.key,
+    )  # fmt: skip
     if weighed.table is None or weighed.table is table:
         return Decision(table, verdict, weighed.memory)
     return Decision(check(weighed.table), replace(verdict, rebalanced=report.batch), weighed.memory)

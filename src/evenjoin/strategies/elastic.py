@@ -27,7 +27,7 @@ from evenjoin.load.report import LoadReport
 from evenjoin.placement.table import Layout, RoutingTable
 from evenjoin.strategies.base import Limits, Past, Plan, Strategy, Weighed, Weighing
 from evenjoin.strategies.bistream import ContRand
-from evenjoin.strategies.handover import Measure, can_resize, resized, stored_and_work
+from evenjoin.strategies.handover import can_resize, measure_of, resized
 from evenjoin.strategies.ordered import Ordered
 from evenjoin.strategies.scaling import Scaling as Scaling
 from evenjoin.strategies.sized import Sized
@@ -95,9 +95,8 @@ class Elastic:
     def sized(self, items: Items, table: RoutingTable, wanted: int) -> RoutingTable | None:
         """The table on so many instances; None if the strategy has none."""
         try:
-            if can_resize(table):
-                own: Measure = getattr(self.inner, "balanced", stored_and_work)
-                return resized(table, wanted, items, own)
+            if can_resize(table, wanted):
+                return resized(table, wanted, items, measure_of(self.inner))
             fresh = self.inner.initial(wanted, table.groups, table.layout)
         except SpecError:  # the layout or the strategy's settings do not fit so few instances
             return None
@@ -118,10 +117,10 @@ class ElasticWeighing(Elastic):
         moves, why = change(*comparable(items, table, made)).moves, self._told(items, table)
         if limits.budget is not None and moves is not None and moves > limits.budget:
             refused = f"{why}, but {moves:,} tuples would move to go to {wanted}, and {limits.budget:,} may"
-            return replace(weighed, sentence=refused) if weighed.table is None else weighed
+            return replace(weighed, sentence=refused, key="") if weighed.table is None else weighed
         memory = past.memory if past.memory is not None else weighed.memory
         sentence = f"{why}: going to {wanted}"
-        return replace(weighed, table=made, memory=memory, sentence=sentence, forecast=None, moves=moves)
+        return replace(weighed, table=made, memory=memory, sentence=sentence, forecast=None, moves=moves, key="")
 
     def _told(self, items: Items, table: RoutingTable) -> str:
         """What calls for another number of instances, in words."""
