@@ -80,6 +80,8 @@ def advance(
         decision = decide(
             settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items, past
         )  # fmt: skip
+    if decision.table is not work.table:
+        report = replace(report, order=decision.order)
     bound = settings.strategy.threshold
     decision = replace(decision, verdict=replace(decision.verdict, threshold=bound if bound < inf else None))
     commit = Commit(

@@ -90,10 +90,10 @@ class Auto:
 
     def for_join(self, spec: JoinSpec) -> Strategy:
         """Itself where all sides share a key. Elsewhere no key can be moved or divided, and what is even is a matter of
-        volume: areas or a grid for two sides, a cube for more."""
+        volume: areas or a grid for two sides, which change when that repays itself, a cube for more."""
         if spec.equal_codes:
             return self
-        return Adsp() if len(spec.sides) == 2 else for_join(Hypercube(), spec)
+        return Adsp(price="earned") if len(spec.sides) == 2 else for_join(Hypercube(), spec)
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         if layout != "shared":
