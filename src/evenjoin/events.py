@@ -19,15 +19,16 @@ written (`commit/log`). This file imports nothing of EvenJoin at run time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    pass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 KEYS = {"sentence": "verdict", "source": "from", "target": "to"}
 """For each field whose key in JSON differs from its name, that key."""
+
+FIGURES = re.compile(r"\d[\d,.]*")
+"""The numbers in a sentence."""
 
 Why = Literal["imbalance", "asked for"]
 """Why a table changes: because of a planner's verdict, or because the user restarted with another strategy, size or
@@ -46,6 +47,7 @@ class Verdict:
                 when its buckets are cut anew: the load was counted by others
     moves       stored tuples expected to move; None as for `forecast`, or if the tables cannot be compared
     threshold   the imbalance above which the strategy makes a plan; None if it has no such bound
+    key         the key that the sentence names after the word "key"; "" if it names none
     """
 
     batch: int
@@ -56,18 +58,31 @@ class Verdict:
     forecast: float | None = None
     moves: int | None = None
     threshold: float | None = None
+    key: str = ""
 
     @property
     def calls_for_rebalance(self) -> bool:
         """Whether the next batch is to start with the planner's table."""
         return self.rebalanced == self.batch
 
+    def without_key(self) -> Verdict:
+        """The same for whom keys are not shown."""
+        return replace(self, sentence=_without(self.sentence, self.key), key="")
+
     def to_json(self) -> dict[str, Any]:
         return _written(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        return cls(**_read(data))
+        return cls(**_read(cls, data))
+
+
+def tells_more(verdict: Verdict, last: Verdict | None) -> bool:
+    """Whether a verdict is news after the last one: it calls for a rebalance, or its sentence is another one. Figures
+    change with every batch; a sentence that differs in them only is the same."""
+    if last is None or verdict.calls_for_rebalance:
+        return True
+    return (verdict.key, FIGURES.sub("", verdict.sentence)) != (last.key, FIGURES.sub("", last.sentence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,7 @@ class Migration:
     forecast_tuples
     imbalance_after     in `batch` itself, by the strategy's own measure and by busy time (busiest over mean);
     busy_after          the first is None for a strategy without a planner
+    sentence, key       of the verdict that called for it; "" if the user asked for the change
     """
 
     batch: int
@@ -98,13 +114,19 @@ class Migration:
     forecast_tuples: int | None = None
     imbalance_after: float | None = None
     busy_after: float | None = None
+    sentence: str = ""
+    key: str = ""
+
+    def without_key(self) -> Migration:
+        """The same for whom keys are not shown."""
+        return replace(self, sentence=_without(self.sentence, self.key), key="")
 
     def to_json(self) -> dict[str, Any]:
         return _written(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Migration:
-        return cls(**_read(data))
+        return cls(**_read(cls, data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,7 @@ class Totals:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Totals:
-        return cls(**_read(data))
+        return cls(**_read(cls, data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +179,7 @@ class Times:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Times:
-        return cls(**_read(data))
+        return cls(**_read(cls, data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +198,7 @@ class Progress:
     waited_ms       how long the instances of a second hop waited for the first, at most
     imbalance       by busy time: the busiest instance over the mean
     duration_ms     how long the batch took
+    verdict         what was decided after it, in words; it may name a key, unless keys are redacted
     """
 
     batch: int
@@ -194,13 +217,14 @@ class Progress:
     hubs: int = 0
     members: int = 0
     waited_ms: float = 0.0
+    verdict: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {**_written(self), "total": self.total.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Progress:
-        return cls(**{**_read(data), "total": Totals.from_json(data["total"])})
+        return cls(**{**_read(cls, data), "total": Totals.from_json(data["total"])})
 
 
 def _written(event: Verdict | Migration | Totals | Times | Progress) -> dict[str, Any]:
@@ -209,7 +233,12 @@ def _written(event: Verdict | Migration | Totals | Times | Progress) -> dict[str
     return {KEYS.get(name, name): list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
-def _read(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event from its JSON, lists as tuples."""
-    names = {key: name for name, key in KEYS.items()}
+def _without(sentence: str, key: str) -> str:
+    return sentence.replace(f"key {key}", "key …", 1) if key else sentence
+
+
+def _read(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an event of this kind from its JSON, lists as tuples."""
+    own = {field.name for field in fields(kind)}
+    names = {key: name for name, key in KEYS.items() if name in own}
     return {names.get(key, key): tuple(value) if isinstance(value, list) else value for key, value in data.items()}

@@ -103,3 +103,15 @@ def test_a_figure_is_drawn_again_from_what_was_saved(tmp_path):
     drawn = CliRunner().invoke(main, ["--redraw", str(tmp_path / "best.json"), "--figure", str(tmp_path / "a.png")])
     assert drawn.exit_code == 0, drawn.output
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_name_has_the_same_colour_in_all_panels():
+    """Whatever the runs of a panel are, and in whatever order."""
+    ms = [5.0] * 9
+    lines = [["hash", "auto"], ["djb", "hash", "auto"], ["auto"]]
+    figure = panels_plot([Panel(str(n), [(name, ms, [(7, 3)]) for name in names]) for n, names in enumerate(lines)])
+    drawn = {(line.get_label(), line.get_color()) for axes in figure.axes for line in axes.get_lines()}
+    colours = dict(one for one in drawn if not one[0].startswith("_"))
+    assert set(colours) == {"hash", "auto", "djb"}
+    assert len(set(colours.values())) == 3
+    assert {colour for _, colour in drawn} == set(colours.values())

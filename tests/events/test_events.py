@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenjoin
-from evenjoin.events import Migration, Progress, Times, Totals, Verdict
+from evenjoin.events import Migration, Progress, Times, Totals, Verdict, tells_more
 from evenjoin.load.intake import Intake
 from evenjoin.load.report import InstanceLoad, LoadReport
 from evenjoin.runtime.advance import decided_by, followed_by, totals_after
@@ -49,9 +49,9 @@ def test_the_documents_keep_their_keys() -> None:
     """What `inspect --json`, `compare` and `lastProgress` have always said, whatever the fields are called."""
     assert set(MOVED.to_json()) == {
         "batch", "why", "from", "to", "imbalance_before", "imbalance_forecast", "imbalance_after", "busy_after",
-        "planner_ms", "forecast_tuples", "tuples", "bytes", "pause_ms",
+        "planner_ms", "forecast_tuples", "tuples", "bytes", "pause_ms", "verdict", "key",
     }  # fmt: skip
-    verdict = {"batch", "imbalance", "verdict", "rebalanced", "planner_ms", "forecast", "moves", "threshold"}
+    verdict = {"batch", "imbalance", "verdict", "rebalanced", "planner_ms", "forecast", "moves", "threshold", "key"}
     assert set(CALLED.to_json()) == verdict
     assert Totals(7, (5, 1), (1, 0), (0, 0), 2).to_json() == {
         "results": 7, "rows": [5, 1], "late": [1, 0], "unmatchable": [0, 0], "expired": 2, "ahead": []
@@ -59,7 +59,7 @@ def test_the_documents_keep_their_keys() -> None:
     assert Progress(3, 95, 7, (1, 0), 1.5, (5, 6), 2.5, Totals()).to_json() == {
         "batch": 3, "watermark": 95, "results": 7, "late": [1, 0], "imbalance": 1.5, "stored": [5, 6],
         "duration_ms": 2.5, "ahead": [], "messages": [], "sent_bytes": [], "packs": [0, 0, 0, 0], "packs_sent": 0,
-        "hubs": 0, "members": 0, "waited_ms": 0.0,
+        "hubs": 0, "members": 0, "waited_ms": 0.0, "verdict": "",
         "total": {"results": 0, "rows": [], "late": [], "unmatchable": [], "expired": 0, "ahead": []},
     }  # fmt: skip
 
@@ -77,8 +77,40 @@ def test_a_verdict_calls_for_a_rebalance_if_this_batch_is_the_last_one_that_did(
 def test_a_migration_takes_over_what_its_verdict_foresaw() -> None:
     """Before, forecast, the planner's time and the tuples expected; the figures of the move itself stay."""
     assert decided_by(MOVED, CALLED) == replace(
-        MOVED, why="imbalance", imbalance_before=3.5, imbalance_forecast=1.25, planner_ms=0.25, forecast_tuples=38
-    )
+        MOVED, why="imbalance", imbalance_before=3.5, imbalance_forecast=1.25, planner_ms=0.25, forecast_tuples=38,
+        sentence="rebalance",
+    )  # fmt: skip
+
+
+NEWS = "key 7 is 41% of instance 7's time; dividing it saves 20 ms of 2.1 s: waiting, {}% earned"
+
+
+@pytest.mark.parametrize(
+    ("said", "then", "news"),
+    [
+        (None, "even", True),
+        ("even", "even", False),
+        ("even", "cooling down", True),
+        (NEWS.format(41), NEWS.format(55), False),
+        ("9,100 tuples would move", "1,200.5 tuples would move", False),
+    ],
+)
+def test_a_sentence_is_news_if_more_than_its_figures_changed(said, then, news) -> None:
+    """The log need not repeat every batch that 41 % are now 55 %."""
+    last = None if said is None else replace(CALLED, sentence=said, batch=3, rebalanced=None)
+    verdict = replace(CALLED, sentence=then, rebalanced=None)
+    assert tells_more(verdict, last) is news
+    assert tells_more(replace(verdict, rebalanced=4), last)
+    assert tells_more(replace(verdict, key="8"), replace(verdict, key="9"))
+
+
+def test_a_sentence_without_its_key() -> None:
+    """Only the name after the word "key" goes; an instance may have the same number."""
+    hidden = "key … is 41% of instance 7's time; dividing it saves 20 ms of 2.1 s: waiting, 9% earned"
+    verdict, event = replace(CALLED, sentence=NEWS.format(9), key="7"), replace(MOVED, sentence=NEWS.format(9), key="7")
+    assert (verdict.without_key().sentence, event.without_key().sentence) == (hidden, hidden)
+    assert (verdict.without_key().key, event.without_key().key) == ("", "")
+    assert CALLED.without_key() == CALLED
 
 
 @pytest.mark.parametrize("verdict", [None, replace(CALLED, rebalanced=2)], ids=["no verdict", "one to stay"])

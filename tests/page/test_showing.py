@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from io import StringIO
 from pathlib import Path
@@ -79,7 +80,8 @@ class Query:
     def progress(self) -> Progress | None:
         batch = min(self.seconds, 3) - 1
         totals = Totals(2000 * batch, (1000 * batch, 500 * batch), (0, 0), (0, 0))
-        return None if batch < 0 else Progress(batch, None, 10, (0, 0), 1.25, (1, 1), 400.0, totals)
+        counts = (batch, None, 10, (0, 0), 1.25, (1, 1), 400.0, totals)
+        return None if batch < 0 else Progress(*counts, verdict="key 7\x1b is hot, " + 40 * "very ")
 
 
 class Terminal(StringIO):
@@ -87,17 +89,22 @@ class Terminal(StringIO):
         return True
 
 
-def test_progress_tells_each_batch_once_and_returns_when_the_query_ends() -> None:
-    """A line for each batch in a file; on a terminal one line, written over."""
+def test_progress_tells_each_batch_once_and_returns_when_the_query_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each batch in a file; on a terminal one line, written over, which ends where the terminal does."""
+    monkeypatch.setattr("evenjoin.runtime.watch.get_terminal_size", lambda: os.terminal_size((90, 24)))
     out, terminal = StringIO(), Terminal()
     assert progress(Query(), out=out) is True
     assert out.getvalue().splitlines() == [
-        f"batch {batch}   {rows} rows in   {results} results   imbalance 1.25   400 ms a batch"
+        f"batch {batch}   {rows} rows in   {results} results   imbalance 1.25   400 ms a batch   "
+        f"key 7\\x1b is hot, {40 * 'very '}"
         for batch, rows, results in ((0, "0", "0"), (1, "1.5k", "2k"), (2, "3k", "4k"))
     ]
     assert progress(Query(), out=terminal) is True
     assert terminal.getvalue().count("\n") == 1
-    assert terminal.getvalue().rsplit("\r", 1)[1].strip().startswith("batch 2   3k rows in")
+    last = terminal.getvalue().rsplit("\r", 1)[1].rstrip("\n")
+    assert last.startswith("batch 2   3k rows in")
+    assert len(last) == 89
+    assert last.endswith("…")
 
 
 def test_progress_ends_with_its_time_and_with_the_error_of_the_query() -> None:

@@ -32,10 +32,10 @@ def verdicts(strategy, size, rows, band, seed):
 def test_a_full_window_is_left_alone(strategy, size, band, rows, seed):
     """At most two rebalances in 40 batches; with sides of 2:1 too, where both schemes of Dynamic store the same."""
     lines, before = verdicts(strategy, size, rows, band, seed)
-    assert sum(line.verdict == "rebalance" for line in lines) <= 2
+    assert sum(line.changes for line in lines) <= 2
     assert {line.instances for line in lines} != {1}
     if strategy == "adsp" or size == "auto":
-        assert any(line.verdict == "rebalance" for line in before), "the premise: the scheme can change"
+        assert any(line.changes for line in before), "the premise: the scheme can change"
 
 
 @pytest.mark.parametrize("zipf", [0.2, pytest.param(1.2, marks=pytest.mark.slow)])
@@ -47,5 +47,5 @@ def test_a_hundred_small_tasks_are_left_alone(zipf, seed):
     )
     scaling = Scaling(8000 * (WINDOW + 1) / 60, max_instances=400)
     lines = [*simulate(Scenario(stream, "adsp", scaling=scaling, seed=seed))][FULL:]
-    assert sum(line.verdict == "rebalance" for line in lines) <= 2
+    assert sum(line.changes for line in lines) <= 2
     assert all(line.instances > 50 for line in lines), "the premise"

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenjoin.errors import SpecError, TableError
+from evenjoin.errors import TableError
 from evenjoin.load.items import Items, items_of, loads, moved_tuples, work_by_instance
 from evenjoin.load.refined import comparable, refined_items
 from evenjoin.load.report import LoadReport
 from evenjoin.placement import At, Biclique, Buckets, Cube, Grid, Keys, Reach, Region, RoutingTable, check, diff, place
 from evenjoin.placement.cube import Dim
 from evenjoin.placement.place import bucket_of
+from evenjoin.placement.shares import holdings
 from evenjoin.placement.topology import Role
 from evenjoin.strategies import resolve
 from evenjoin.strategies.bistream import hash_table
@@ -262,14 +263,18 @@ def test_what_is_not_for_it():
     assert can_resize(resolve("hash").initial(1, 2, "shared"))
 
 
-def test_ordered_buckets_are_neither_handed_over_nor_refined():
-    """Their parts are no ranges of hashes. Nor does another table refine them, whatever its number of buckets."""
+def test_ordered_buckets_are_handed_over_as_they_are_cut():
+    """Their parts are no ranges of hashes, so they are not made finer, and no other table refines them. With fewer of
+    them than instances there is nothing to hand over: the strategy cuts anew."""
     hashed = resolve("hash").initial(2, 2, "shared")
     table = replace(hashed, reach=Reach(-1, 1), cuts=tuple(range(hashed.buckets - 1)))
-    items = nothing_known(hashed)
-    assert not can_resize(table)
-    with pytest.raises(SpecError, match="cut anew"):
-        resized(table, 3, items)
+    items = replace(nothing_known(hashed), cuts=table.cuts)
+    for wanted in (1, 3, 8):
+        made = check(resized(table, wanted, items))
+        assert (made.cuts, made.buckets, made.instances) == (table.cuts, table.buckets, wanted)
+        assert len(set(holdings(made, 0, Role.STORE).instance.tolist())) == wanted
+    assert can_resize(table, hashed.buckets)
+    assert not can_resize(table, hashed.buckets + 1)
     with pytest.raises(TableError, match="cut anew"):
         table.refined(2)
     for pair in ((table, hashed.refined(2)), (hashed.refined(2), table)):

@@ -141,6 +141,29 @@ def test_scaling_keeps_buckets_ordered(strategy):
     assert [table.ordered for table in tables[2:]] == [True] * 4
 
 
+@pytest.mark.parametrize("strategy", ["hash", "djb", "readj"])
+def test_scaling_hands_ordered_buckets_over(strategy):
+    """2 -> 5 and in steps between: the buckets stay as they were cut."""
+    scaling = evenjoin.Scaling(task_capacity=300, min_instances=2, max_instances=5)
+    tables, _ = joined(strategy, [between(0, 1000)] * 6, instances="auto", scaling=scaling)
+    ordered = [table for table in tables if table.ordered]
+    assert {ordered[0].instances, ordered[-1].instances} == {2, 5}
+    assert len({table.cuts for table in ordered}) == 1
+
+
+@pytest.mark.parametrize("strategy", ["hash", "djb"])
+def test_a_restart_of_another_size_hands_ordered_buckets_over(strategy, tmp_path):
+    """4 -> 5: the same intervals, and a fifth of the tuples moves."""
+    sizes = []
+    for instances, part in zip([4, 4, 4, 5], batches([between(0, 1000)] * 4, rows=1000), strict=True):
+        with evenjoin.local(SIDES, NEAR, strategy=strategy, instances=instances, checkpoint=tmp_path) as join:
+            join.process(part)
+            sizes.append((join.table().cuts, sum(sum(load.stored) for load in join.load().instances)))
+            moved = [event.tuples for event in join.migrations() if event.batch == 3]
+    assert sizes[3][0] == sizes[2][0]
+    assert 0.1 < sum(moved) / sizes[2][1] < 0.3
+
+
 @pytest.mark.parametrize(
     ("strategy", "why"), [("fastjoin", "a key takes its probes along"), ("lsstream", "queues for several partitions")]
 )

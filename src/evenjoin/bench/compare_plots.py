@@ -92,14 +92,16 @@ class Panel(NamedTuple):
 
 def panels_plot(panels: Sequence[Panel], across: int = 3) -> Figure:
     """Batch times of several comparisons, without the first WARM batches; a triangle and a number where tuples moved
-    before a batch."""
+    before a batch. A name has the same colour in all panels."""
+    names = dict.fromkeys(name for panel in panels for name, _, _ in panel.runs)
+    colours = {name: _colour(number) for number, name in enumerate(names)}
     figure, every = _figure(min(across, len(panels)), -(-len(panels) // across))
     for axes, panel in zip(every, panels, strict=False):
-        for number, (name, ms, moves) in enumerate(panel.runs):
-            axes.plot(range(WARM, len(ms)), ms[WARM:], color=_colour(number), label=name, marker=".")
+        for name, ms, moves in panel.runs:
+            axes.plot(range(WARM, len(ms)), ms[WARM:], color=colours[name], label=name, marker=".")
             for batch, tuples in moves:
                 if WARM <= batch < len(ms):
-                    axes.plot(batch, ms[batch], "v", color=_colour(number), markersize=9)
+                    axes.plot(batch, ms[batch], "v", color=colours[name], markersize=9)
                     axes.annotate(f"{tuples:,}", (batch, ms[batch]), (4, 6), textcoords="offset points", fontsize=7)
         axes.set_ylim(bottom=0)
         _label(axes, panel.title, "batch", "ms")

@@ -1,6 +1,7 @@
 """``evenjoin inspect CHECKPOINT``: the table, the segments, the load history and the late counts of a checkpoint.
 
-Reads only; safe beside a running query. Keys can be private, so they are shown on request (``--show-keys``).
+Reads only; safe beside a running query. Keys can be private, so they are shown on request (``--show-keys``): without
+it verdicts say "key …". The table in the JSON document has the codes of keys, which for integers are the keys.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from evenjoin.commit.history import (
     verify_segments,
 )
 from evenjoin.console import cell, open_console
+from evenjoin.events import Migration
 from evenjoin.placement.table import Keys
 
 
@@ -44,7 +46,7 @@ def inspect(
 
     The JSON document always has the migrations.
     """
-    history = read_history(checkpoint)
+    history = read_history(checkpoint) if show_keys else read_history(checkpoint).without_keys()
     verified = verify_segments(checkpoint, history) if verify else None
     if as_json:
         click.echo(json.dumps(as_document(checkpoint, history, batches, show_keys, verified), indent=2))
@@ -63,8 +65,8 @@ def inspect(
         console.print(
             "\n[bold]Migrations[/] (imbalance before, forecast and after)", migrations_part(history), sep="\n"
         )
-    for event in () if show_migrations else history.migrations:
-        console.print(cell(f"batch {event.batch}: {event.source} -> {event.target}, {event.tuples:,} tuples moved"))
+    for event in history.migrations:
+        console.print(cell(_told(event)))
     if show_keys:
         keys = heaviest(history.reports, 10)
         table = keys_table("key", history.aliases, keys, [key.name for key in keys])
@@ -111,6 +113,8 @@ def summary(history: History) -> Table:
     rows.add_row("[bold]ahead[/]", cell(_by_side(history.aliases, totals.ahead)))
     rows.add_row("[bold]sent[/]", cell(sent(history)))
     rows.add_row("[bold]results[/]", f"{totals.results:,}")
+    if history.last.verdict is not None:
+        rows.add_row("[bold]verdict[/]", cell(history.last.verdict.sentence))
     return rows
 
 
@@ -160,6 +164,12 @@ def history_table(history: History, batches: int) -> Table:
     return table
 
 
+def _told(event: Migration) -> str:
+    """A migration as a line: what moved and, if a planner called for it, why."""
+    why = f" ({event.sentence})" if event.sentence else ""
+    return f"batch {event.batch}: {event.source} -> {event.target}, {event.tuples:,} tuples moved{why}"
+
+
 def migrations_part(history: History) -> Table | str:
     """The table of all rebalances, or that there are none."""
     return migrations_table(history.migrations) if history.migrations else "None in the log."
@@ -174,6 +184,7 @@ def as_document(location: str, history: History, batches: int, show_keys: bool, 
         "table": None if history.table is None else history.table.to_json(),
         "batch": None if last is None else last.batch,
         "watermark": watermark(history),
+        "verdict": last.verdict.to_json() if last and last.verdict else None,
         "totals": last.totals.to_json() if last else {},
         "instances": [asdict(total) for total in instance_totals(history.reports)],
         "segments": [asdict(held) for held in holdings(history)],

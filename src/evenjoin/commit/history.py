@@ -13,7 +13,7 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ class KeyTotal:
 @dataclass(frozen=True, slots=True)
 class BatchLine:
     """One batch of the history; rows, late rows, rows too far ahead and stored tuples by side, `imbalance` by busy
-    time."""
+    time, and the verdict after it in words ("" if there was none)."""
 
     batch: int
     rows: tuple[int, ...]
@@ -107,6 +107,7 @@ class BatchLine:
     imbalance: float
     duration_ms: float
     ahead: tuple[int, ...]
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,15 @@ class History:
     def migrations(self) -> tuple[Migration, ...]:
         """Every migration in the log, oldest first."""
         return tuple(commit.migration for commit in self.commits if commit.migration is not None)
+
+    def without_keys(self) -> History:
+        """The same with sentences that name no key."""
+        return replace(self, commits=tuple(map(_without_keys, self.commits)))
+
+
+def _without_keys(commit: Commit) -> Commit:
+    verdict = commit.verdict.without_key() if commit.verdict else None
+    return replace(commit, verdict=verdict, migration=commit.migration.without_key() if commit.migration else None)
 
 
 def read_history(location: str | Path) -> History:
@@ -236,6 +246,7 @@ def batch_line(commit: Commit) -> BatchLine:
         imbalance=round(report.imbalance, 3) if report else 1.0,
         duration_ms=commit.duration_ms,
         ahead=tuple(side.ahead for side in intake),
+        verdict=commit.verdict.sentence if commit.verdict else "",
     )
 
 

@@ -77,7 +77,8 @@ class Work:
 
     @property
     def instance_of(self) -> tuple[int, ...]:
-        """The instance that each task has, by the number of the task."""
+        """The instance that each task has, by the number of the task: the heaviest first, as the last report has them.
+        By number, if nothing is known of so many instances, as after a restart with another size."""
         fits = len(self.order) == self.table.instances
         return self.order if fits else tuple(range(self.table.instances))
 

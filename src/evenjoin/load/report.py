@@ -127,7 +127,8 @@ class LoadReport(Showing):
     cores                     how many tasks ran at once, at most; 0 if that is not known
     limit                     whether tasks waited for a core, so that there are no more than `cores` (`waited`)
     order                     the instances by how long their tasks took, the longest first: the next batch starts them
-                              so, because a long task that starts last keeps the batch waiting
+                              so, because a long task that starts last keeps the batch waiting. If the next batch has
+                              another table: the order that is foreseen of it, () if none is
     askers                    where buckets are ordered, by side and cell the tuples of the other side that may match
                               what is stored there
     """

@@ -75,10 +75,13 @@ def advance(
     if settings.strategy.alert == inf:
         decision = Decision(work.table, Verdict(report.batch, None, "no planner", rebalanced))
     else:
-        past = Past(before.memory if before.asked == settings.asked else None, migration)
+        same_strategy = before.asked == settings.asked or settings.differs_in_size_only(before.asked)
+        past = Past(before.memory if same_strategy else None, migration)
         decision = decide(
             settings.strategy, report, work.table, settings.guards, rebalanced, clocks.stopwatch, items, past
         )  # fmt: skip
+    if decision.table is not work.table:
+        report = replace(report, order=decision.order)
     bound = settings.strategy.threshold
     decision = replace(decision, verdict=replace(decision.verdict, threshold=bound if bound < inf else None))
     commit = Commit(
@@ -151,6 +154,8 @@ def decided_by(event: Migration, verdict: Verdict | None) -> Migration:
         imbalance_forecast=verdict.forecast,
         planner_ms=verdict.planner_ms,
         forecast_tuples=verdict.moves,
+        sentence=verdict.sentence,
+        key=verdict.key,
     )
 
 

@@ -24,6 +24,7 @@ The driver keeps files, locks and the order of steps. What a batch makes of the 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ from evenjoin.errors import (
     StateCorruptionError,
     StorageError,
 )
-from evenjoin.events import Migration
+from evenjoin.events import Migration, tells_more
 from evenjoin.instance.migrate import Migrated
 from evenjoin.instance.program import Program, store_schemas
 from evenjoin.instance.programs import program_of
@@ -61,13 +62,16 @@ from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.advance import Clocks, advance, migrated, times_of
 from evenjoin.runtime.ahead import time_limit
 from evenjoin.runtime.dispatch import stated
+from evenjoin.runtime.restart import handed_over
 from evenjoin.runtime.settings import Settings
+from evenjoin.shown import visible
 from evenjoin.spec import JoinSpec
 from evenjoin.state.files import Folder
 from evenjoin.state.manifest import Manifest
 from evenjoin.state.packs import Schema
 from evenjoin.state.tuples import TupleSchema, tuple_schemas
 
+log = logging.getLogger("evenjoin")
 TRIALS = 2
 """How often a batch is tried whose sink replaces what it has."""
 
@@ -209,6 +213,8 @@ class Driver:
         self._commit_ms = round((time.perf_counter() - started) * 1000 - duration_ms, 3)
         self.last, self._entry, self._begun = commit, commit.entry, None
         step("committed", batch)
+        if log.isEnabledFor(logging.INFO):
+            _tell(commit, before)
         self._show()
         if self.output is not None:
             step("shown", batch)
@@ -241,16 +247,23 @@ class Driver:
 
     def next_table(self) -> RoutingTable:
         """The table of the next batch: the one that the last commit decided on, unless the user now asks for another
-        strategy, size or layout."""
-        if self.last is not None and self.last.asked == self.settings.asked:
-            return self.table_named(self.last.next_table)
-        settings = self.settings
-        initial = settings.strategy.initial(settings.instances, len(self.spec.sides), settings.layout)
-        initial = check(stated(self.spec, initial))
-        if self.last is None:
-            return initial
-        self._check_program(self.table_named(self.last.table).program, initial.program)
-        return replace(initial, version=self.table_named(self.last.next_table).version + 1)
+        strategy, size or layout (restart.py)."""
+        settings, last = self.settings, self.last
+        if last is None:
+            return self._initial(settings.instances)
+        present, planned = self.table_named(last.table), self.table_named(last.next_table)
+        if last.asked == settings.asked:
+            return planned
+        alike = settings.differs_in_size_only(last.asked)
+        initial = self._initial(settings.size_near(planned.instances) if alike else settings.instances)
+        self._check_program(present.program, initial.program)
+        kept = handed_over(settings.strategy, last.report, present, planned, initial) if alike else None
+        return kept or replace(initial, version=planned.version + 1)
+
+    def _initial(self, instances: int) -> RoutingTable:
+        """The table with which the strategy begins on so many instances."""
+        initial = self.settings.strategy.initial(instances, len(self.spec.sides), self.settings.layout)
+        return check(stated(self.spec, initial))
 
     def _check_program(self, old: str, new: str) -> None:
         """Refuse a program whose packs are not in the state, because another program was run so far."""
@@ -448,6 +461,12 @@ class Driver:
         staged = self.last.output.staged(self.folder) if self.last is not None and self.last.output else None
         if staged is not None:
             clear(staged)
+
+
+def _tell(commit: Commit, before: Commit | None) -> None:
+    """Log the verdict, if it calls for a rebalance or says something else than the last one."""
+    if commit.verdict is not None and tells_more(commit.verdict, before.verdict if before else None):
+        log.info("batch %d: %s", commit.batch, visible(commit.verdict.sentence))
 
 
 def _of_batch(step: Callable[[str, int], None], batch: int, name: str) -> None:

@@ -23,7 +23,9 @@ The guards are the same for all planners. They judge only the units whose load a
 * budget: no more than `budget` stored tuples may move at once. It holds for another number of instances too. Only where
   a strategy makes a new table whose buckets do not refine the old ones, nobody can say what moves, and it passes.
 
-A strategy that weighs (`auto`) judges gain and price itself; cool-down and budget hold for it too.
+A strategy that weighs (`auto`) judges gain and price itself; cool-down and budget hold for it too. On bands `auto` does
+not weigh: there a plan of as many tasks that passes the guards must also have earned its price (strategies/bargain.py).
+Records of keys that are for nothing are dropped from a plan before it is judged (strategies/edit.py).
 
 Guarantee: a table that would lose or repeat a result never gets out of here; `check` raises a TableError.
 Pure: the clock comes in as an argument. A strategy whose `alert` is infinite never comes here (advance.py). A strategy
@@ -47,9 +49,14 @@ from evenjoin.placement.check import check
 from evenjoin.placement.pieces import stored_volume
 from evenjoin.placement.table import RoutingTable
 from evenjoin.runtime.settings import Guards
+from evenjoin.strategies.bargain import bargain
 from evenjoin.strategies.base import NO_PAST, Limits, Past, Stay, Strategy, Weighing
-from evenjoin.strategies.elastic import Elastic
+from evenjoin.strategies.edit import bounded
+from evenjoin.strategies.elastic import Elastic, having_seen, remembering, resizing
+from evenjoin.strategies.hypercube import Hypercube
+from evenjoin.strategies.ordered import Ordered
 from evenjoin.strategies.sized import Sized
+from evenjoin.strategies.volume_words import plans, stays
 
 Bools = npt.NDArray[np.bool_]
 WORTH = 2.0
@@ -66,17 +73,22 @@ CHANCE = 1.5
 and side had up to three rebalances in 40 stationary batches. Where a unit has thousands of rows of light keys,
 `min_gain` asks for more than this does."""
 
+CALLED = "called for"
+"""Under which name the memory of a commit has the table that a change has been called for at, and in how many
+batches."""
 ANEW = "rebalance: buckets are cut anew, and how even they will be is not foreseen"
 """The sentence for a table whose buckets are no parts of those that the load was counted by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The table to use next, and what led to it: recorded in the commit."""
+    """The table to use next, and what led to it: recorded in the commit. `order` is the one in which the next batch
+    should start the instances of another table, if that can be foreseen."""
 
     table: RoutingTable
     verdict: Verdict
     memory: dict[str, Any] | None = None
+    order: tuple[int, ...] = ()
 
 
 def decide(
@@ -86,6 +98,30 @@ def decide(
     """The table for the batch after this one. `rebalanced` is the batch of the last rebalance, `now` a clock in
     seconds. `items` are those that planners see, if they are known already; `past` is for strategies that remember."""
     items = planning_items(report, table) if items is None else items
+    sizes = isinstance(strategy, (Elastic, Ordered))
+    strategy = having_seen(strategy, past.memory, items, table) if sizes else strategy
+    decision = _decided(strategy, report, table, guards, rebalanced, now, items, past)
+    balances = strategy.inner if isinstance(strategy, Elastic) else strategy
+    if isinstance(balances, (Sized, Hypercube)):
+        decision = replace(decision, verdict=_in_volumes(balances, items, table, decision))
+    decision = replace(decision, memory=remembering(strategy, decision.memory)) if sizes else decision
+    if decision.table is table:
+        return decision
+    return replace(decision, order=longest_first(items, table, decision.table))
+
+
+def longest_first(items: Items, old: RoutingTable, new: RoutingTable) -> tuple[int, ...]:
+    """The instances of a new table by the work that is foreseen of them, most first; () if nothing is."""
+    seen = items if items.fit(new) else comparable(items, old, new).items
+    if not seen.fit(new):
+        return ()
+    return tuple(np.argsort(-work_by_instance(seen, new), kind="stable").tolist())
+
+
+def _decided(
+    strategy: Strategy, report: LoadReport, table: RoutingTable, guards: Guards, rebalanced: int | None,
+    now: Callable[[], float], items: Items, past: Past,
+) -> Decision:  # fmt: skip
     started = now()
     cooling = report.batch - (-1 if rebalanced is None else rebalanced) <= guards.cooldown
     if isinstance(strategy, Weighing):
@@ -104,6 +140,16 @@ def decide(
     if isinstance(planned, Stay):
         return Decision(table, replace(verdict, sentence=planned.why))
     verdict = replace(verdict, planner_ms=round((now() - started) * 1000, 3))
+    return _judged(strategy, report, items, table, planned, guards, past, verdict)
+
+
+def _judged(
+    strategy: Strategy, report: LoadReport, items: Items, table: RoutingTable, planned: RoutingTable, guards: Guards,
+    past: Past, verdict: Verdict,
+) -> Decision:  # fmt: skip
+    """The decision on a plan: proved by `check`, and judged by the guards."""
+    if strategy.tracked and len(table.compiled.key_codes):
+        planned = bounded(table, planned, report)
     check(planned)
     if strategy.tracked:
         seen, old, new = (items, table, planned) if items.fit(planned) else comparable(items, table, planned)
@@ -113,8 +159,13 @@ def decide(
         refused = _refused(strategy, seen, old, new, guards, what)
         if refused:
             return Decision(table, replace(verdict, sentence=refused))
+        if isinstance(strategy, Sized) and new.instances == old.instances and strategy.must_earn(items, old):
+            return _bargained(report, seen, old, new, past, verdict)
     unforeseen = strategy.tracked and verdict.forecast is None
-    return Decision(planned, replace(verdict, sentence=ANEW if unforeseen else "rebalance", rebalanced=report.batch))
+    sentence = ANEW if unforeseen else "rebalance"
+    if planned.instances != table.instances:
+        sentence = resizing(strategy, items, table, planned) or sentence
+    return Decision(planned, replace(verdict, sentence=sentence, rebalanced=report.batch))
 
 
 def _weighed(
@@ -126,11 +177,37 @@ def _weighed(
     weighed = strategy.weigh(report, items, table, past, limits)
     taken = round((now() - started) * 1000, 3)
     verdict = Verdict(
-        report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves
-    )
+        report.batch, weighed.imbalance, weighed.sentence, rebalanced, taken, weighed.forecast, weighed.moves,
+        key=weighed.key,
+    )  # fmt: skip
     if weighed.table is None or weighed.table is table:
         return Decision(table, verdict, weighed.memory)
     return Decision(check(weighed.table), replace(verdict, rebalanced=report.batch), weighed.memory)
+
+
+def _bargained(
+    report: LoadReport, items: Items, old: RoutingTable, new: RoutingTable, past: Past, verdict: Verdict
+) -> Decision:  # fmt: skip
+    """The decision on a plan of as many tasks, once no guard refuses it: it is made when it has earned its price."""
+    table, batches = (past.memory or {}).get(CALLED, ("", 0))
+    batches = batches + 1 if table == old.name else 1
+    found = bargain(report, items, old, new, verdict.moves or 0)
+    if found is None or found.earned(batches) > 1:
+        words = "rebalance" if found is None else found.words("which").doing()
+        return Decision(new, replace(verdict, sentence=words, rebalanced=report.batch))
+    words = found.words("a new plan").waiting(found.earned(batches))
+    return Decision(old, replace(verdict, sentence=words), {CALLED: [old.name, batches]})
+
+
+def _in_volumes(strategy: Sized | Hypercube, items: Items, table: RoutingTable, decision: Decision) -> Verdict:
+    """The verdict of a strategy that balances what tasks store, in words for people."""
+    verdict, load = decision.verdict, strategy.load(items, table)[0]
+    unit = "bytes" if isinstance(strategy, Sized) and strategy.unit == "bytes" and items.sizes else "tuples"
+    if not verdict.calls_for_rebalance:
+        return replace(verdict, sentence=stays(load, unit, verdict.sentence))
+    about = plans(load, unit, strategy.load(items, decision.table)[0], verdict.moves)
+    why = verdict.sentence.removeprefix("rebalance").removeprefix(": ")
+    return replace(verdict, sentence=f"{about}{', ' if why else ''}{why or ': doing it'}")
 
 
 def _refused(

@@ -1,6 +1,6 @@
-"""What a driver tells of its join: the counts of the last batch, and the migrations so far.
+"""What a driver tells of its join: the counts and the verdict of the last batch, and the migrations so far.
 
-Both are read from commits, so they are the same on Spark and in the embedded engine. Nothing is computed for them while
+All are read from commits, so they are the same on Spark and in the embedded engine. Nothing is computed for them while
 a batch runs.
 """
 
@@ -42,4 +42,5 @@ def progress(driver: Driver) -> Progress | None:
         hubs=sum(load.hubs for load in instances),
         members=sum(load.members for load in instances),
         waited_ms=max(load.waited_ms for load in instances),
+        verdict=last.verdict.sentence if last.verdict is not None else "",
     )

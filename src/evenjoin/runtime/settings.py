@@ -14,6 +14,7 @@ Not here: which names there are and what to say about a wrong one (arguments.py)
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -90,10 +91,11 @@ class Hooks:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to run a join, as the driver reads it. `idle_timeout` is in seconds; `max_ahead` (`max_event_time_ahead`) and
-    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state.
-    `interval_ms` is the interval at which batches are triggered; 0: they follow each other. `grain` says how many
-    points the strategy wants to stand for a side; None: it does not look at codes. `execution` says where batches run
-    on Spark; the embedded engine does not look at it."""
+    `sub_window` are in the unit of event times. `elastic` says that the number of instances follows the state: it
+    starts with `instances`, the fewest, and there are never more than `most`. `interval_ms` is the interval at which
+    batches are triggered; 0: they follow each other. `grain` says how many points the strategy wants to stand for a
+    side; None: it does not look at codes. `execution` says where batches run on Spark; the embedded engine does not
+    look at it."""
 
     strategy: Strategy
     instances: int
@@ -108,6 +110,7 @@ class Settings:
     redact_keys: bool = False
     durability: Durability = "fsync"
     elastic: bool = False
+    most: int = 0
     interval_ms: float = 0.0
     grain: Grain | None = None
     execution: Execution = "auto"
@@ -118,6 +121,15 @@ class Settings:
         """The strategy, size and layout that the user asks for, as text. It is part of each commit. A restart that asks
         for something else begins with another table."""
         return f"{self.strategy.origin} on {'auto' if self.elastic else self.instances}, {self.layout}"
+
+    def differs_in_size_only(self, asked: str) -> bool:
+        """Whether a commit that was asked for this had the same strategy and layout."""
+        same = rf"{re.escape(self.strategy.origin)} on (auto|\d+), {self.layout}"
+        return re.fullmatch(same, asked) is not None
+
+    def size_near(self, instances: int) -> int:
+        """The number of instances for a join that has had so many: the fixed one, or the nearest within the limits."""
+        return min(max(instances, self.instances), self.most) if self.elastic else self.instances
 
     @property
     def now(self) -> Callable[[], float]:
@@ -189,6 +201,7 @@ def read_settings(spec: JoinSpec, asked: Asked) -> Settings:
         redact_keys=asked.redact_keys,
         durability=asked.durability,
         elastic=scaling is not None,
+        most=0 if scaling is None else scaling.max_instances,
         grain=grain_of(strategy),
         execution=asked.execution,
         hooks=_value("hooks", asked.hooks, Hooks()),

@@ -84,7 +84,8 @@ class Limits:
 class Weighed:
     """What a strategy that weighs decided after a batch: the table to use next (None: the same), what it wants to be
     told after the next batch (JSON), how uneven the load is, the decision in words, and how uneven it would be under
-    the table that it has in mind, and how many stored tuples would move for it."""
+    the table that it has in mind, and how many stored tuples would move for it. `key` is the one that the words
+    name."""
 
     table: RoutingTable | None
     memory: dict[str, Any]
@@ -92,6 +93,7 @@ class Weighed:
     sentence: str
     forecast: float | None = None
     moves: int | None = None
+    key: str = ""
 
 
 @runtime_checkable

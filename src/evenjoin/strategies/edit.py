@@ -12,6 +12,17 @@ least one. Where all sides must be together, that holds once all sides of a key 
 keeps a region, and a key has at most one. A key whose units are again those of its bucket has no region any more
 (D-JB's H3: the record is cleared).
 Only buckets with a Biclique can be edited. Not here: whether an edit is wise (the planners).
+
+A record is a key that has a region of its own. A stream whose hot keys are new ones every few batches would make the
+table grow for ever. So of a plan that is about to be made `bounded` drops two kinds of records, if the plan itself
+leaves them as they are:
+
+    cold     nothing is stored of the key, and none of its tuples came in the batch: nothing moves
+    light    where there are more than RECORDS an instance: the lightest, by tuples stored and come, down to that number
+
+Guarantee: after it a table has at most RECORDS records an instance, or as many as the plan has placed, if these are
+more. What a light record moves is part of the plan, and the guards judge it. Not guaranteed: that nothing cold is kept
+while no plan is made. `auto` has a bound of its own and keeps divided keys that are silent, because they may come back.
 """
 
 from __future__ import annotations
@@ -19,11 +30,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from evenjoin.kernels.hashing import I64
+from evenjoin.load.report import LoadReport
 from evenjoin.placement.place import buckets_of
 from evenjoin.placement.table import Buckets, Keys, Region, RoutingTable
 from evenjoin.placement.topology import Biclique, Topology
+
+RECORDS = 16
+"""Records an instance."""
 
 
 class Edit:
@@ -145,3 +161,32 @@ def _with(topology: Biclique, side: int, to: tuple[int, ...], weights: tuple[flo
     ]
     even = all(len(set(share)) == 1 for share in shares)
     return replace(topology, units=units, weights=None if even else tuple(tuple(share) for share in shares))
+
+
+def bounded(table: RoutingTable, planned: RoutingTable, report: LoadReport) -> RoutingTable:
+    """The plan that is to follow a table, without the records that are for nothing. The report is of a batch that ran
+    under the table, with exact counts of its cells."""
+    records, before = keys_of(planned), keys_of(table)
+    if planned.instances != table.instances or planned.buckets != table.buckets or planned.cuts != table.cuts:
+        return planned
+    weight = dict(zip(table.compiled.key_codes.tolist(), _weights(table, report).tolist(), strict=True))
+    kept = sorted(
+        (code for code in records if before.get(code) == records[code]), key=lambda code: (weight[code], code)
+    )
+    surplus = max(len(records) - RECORDS * planned.instances, 0)
+    dropped = [code for rank, code in enumerate(kept) if rank < surplus or weight[code] == 0]
+    if not dropped:
+        return planned
+    edit = Edit(planned)
+    for code in dropped:
+        edit.place_key(code, edit.home(code))
+    return replace(edit.table(), version=planned.version, follows=planned.follows)
+
+
+def _weights(table: RoutingTable, report: LoadReport) -> npt.NDArray[np.float64]:
+    """[keys] The tuples stored and come of each key with a record, of all sides."""
+    out = np.zeros(len(table.compiled.key_codes))
+    for _, cell, arrived, stored, _ in report.cells:
+        if cell >= table.buckets:
+            out[cell - table.buckets] += arrived + stored
+    return out

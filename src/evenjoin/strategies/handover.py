@@ -12,7 +12,8 @@
 * A new instance takes what leaves the giver no emptier than it becomes itself. So an instance with a hot bucket keeps
   that one and gives others. No instance gives its last bucket: none becomes idle so that a new one is not.
 * If there are few buckets for each instance (FEW), they are first made finer. That moves nothing, because a bucket is a
-  contiguous range of hash values (`RoutingTable.refined`).
+  contiguous range of hash values (`RoutingTable.refined`). Ordered buckets stay as they are cut: they are handed over
+  whole, and where there are fewer of them than instances the strategy cuts anew (ordered.py).
 * A bucket whose sides are on one instance moves whole; else the units of each side move for themselves. In layout
   "split" a side's units go to instances of that side. New instances are given to the sides, and dissolved ones taken
   from them, such that the sides keep their parts of the instances as nearly as whole numbers allow.
@@ -77,11 +78,23 @@ def stored_and_work(items: Items) -> tuple[F64, F64]:
     return items.stored, np.stack([items.work(side) for side in range(len(items.stored))])
 
 
-def can_resize(table: RoutingTable) -> bool:
-    """Whether `resized` is for this table: each bucket has one unit of each side, or one region spreads all tuples over
-    its units. One bucket on one unit may be either, and there is nothing to keep. Ordered
-    buckets are cut anew for another number of instances (ordered.py)."""
-    if table.ordered or table.ranged or table.program != "direct" or table.cube is not None:
+def measure_of(strategy: object) -> Measure:
+    """What a strategy balances, or the one inside it (elastic.py, ordered.py)."""
+    while strategy is not None:
+        own: Measure | None = getattr(strategy, "balanced", None)
+        if own is not None:
+            return own
+        strategy = getattr(strategy, "inner", None)
+    return stored_and_work
+
+
+def can_resize(table: RoutingTable, wanted: int = 1) -> bool:
+    """Whether `resized` is for this table and so many instances: each bucket has one unit of each side, or one region
+    spreads all tuples over its units. One bucket on one unit may be either, and there is nothing to keep. Ordered
+    buckets stay as they are cut, so there must be one for each instance."""
+    if table.ranged or table.program != "direct" or table.cube is not None:
+        return False
+    if table.ordered and table.buckets < wanted:
         return False
     if _is_spread(table):
         return True
@@ -93,16 +106,14 @@ def can_resize(table: RoutingTable) -> bool:
 
 
 def resized(table: RoutingTable, wanted: int, items: Items, measure: Measure = stored_and_work) -> RoutingTable:
-    """The table on `wanted` instances. SpecError if those are too few for the layout, or if buckets are ordered."""
-    if table.ordered:
-        raise SpecError("ordered buckets are not handed over: they are cut anew")
+    """The table on `wanted` instances. SpecError if those are too few for the layout."""
     if wanted == table.instances:
         return table
     if _is_spread(table):
         return _Handover(table, wanted, _weights(table, None, measure)).spread()
     units = max(len(hosts) for hosts in _hosts(table))
     most = max(-(-units * wanted // table.instances), 1)
-    times = -(-FINE * most // table.buckets) if table.buckets < FEW * most else 1
+    times = -(-FINE * most // table.buckets) if table.buckets < FEW * most and not table.ordered else 1
     fine = table.refined(times)
     known = comparable(items, table, fine).items if items.fit(table) else None
     return _Handover(fine, wanted, _weights(fine, known, measure)).keyed(table)

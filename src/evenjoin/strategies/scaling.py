@@ -9,9 +9,9 @@ Two things are measured after each batch, each as a part of what there is:
     time    the time that all tasks took together / (instances * the trigger's interval)
 
 If one of them is above `scale_out` (80 %), there should be more instances. If both are below `scale_in` (50 %), there
-should be fewer. The new number leaves `scale_to` of the scarcer one used. By default that is halfway between both
-limits, so that the number does not swing. With `scale_to` at `scale_out` there are as few instances as possible, and
-they change most often.
+should be fewer. That is what one batch says; how many batches must say so is in patience.py. The new number leaves
+`scale_to` of the scarcer one used. By default that is halfway between both limits, so that the number does not swing.
+With `scale_to` at `scale_out` there are as few instances as possible, and they change most often.
 
 * Time asks for more instances only if all tasks ran at the same time. If they did not, the processors are what is
   scarce, and more tasks would only wait for them.

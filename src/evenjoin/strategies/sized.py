@@ -61,7 +61,8 @@ S = TypeVar("S", bound="Sized")
 class Sized:
     """`task_capacity` is V, in stored tuples or bytes of them (`unit`). `most` is the largest number of tasks; if they
     do not suffice, all exceed V evenly. `least` is the smallest number; if they are too many, all are evenly filled to
-    less than V."""
+    less than V. `price` says whether a plan of as many tasks must earn what it costs to move the state (bargain.py);
+    the papers ignore it, `auto` does not."""
 
     task_capacity: float = 1_000_000
     high: float = 0.8
@@ -70,6 +71,7 @@ class Sized:
     most: int = LIMITS[1]
     least: int = LIMITS[0]
     unit: Literal["tuples", "bytes"] = "tuples"
+    price: Literal["ignored", "earned"] = "ignored"
 
     def __post_init__(self) -> None:
         wanted = {
@@ -80,6 +82,7 @@ class Sized:
             "least": ("a whole number of at least 1", type(self.least) is int and self.least >= 1),
             "most": ("a whole number of at least `least`", type(self.most) is int and self.most >= self.least),
             "unit": ("'tuples' or 'bytes'", self.unit in ("tuples", "bytes")),
+            "price": ("'ignored' or 'earned'", self.price in ("ignored", "earned")),
         }
         require(self, wanted)
 
@@ -175,6 +178,10 @@ class Sized:
     def is_overfull(self, items: Items, table: RoutingTable) -> bool:
         """Whether a task stores more than is allowed."""
         return float(self.load(items, table).max(initial=0.0)) > self.high * self.task_capacity
+
+    def must_earn(self, items: Items, table: RoutingTable) -> bool:
+        """Whether a plan of as many tasks must have earned its price. A task without room does not wait."""
+        return self.price == "earned" and (self.is_fixed or not self.is_overfull(items, table))
 
     def explained(self, items: Items, table: RoutingTable) -> Stay | None:
         """That chance explains why a task stores more than high * V: it may store CHANCE * sqrt(high * V) more, as in

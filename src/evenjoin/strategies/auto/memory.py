@@ -3,7 +3,7 @@
     seen        what the tasks of the last batches did and took: the cost model is fitted to it. Times of an instance
                 that was known to be slow are those that it would have taken at the usual speed
     shadow      the plan that is watched, but not made yet; `credit` is what it would have saved since,
-                and `about` says in words what it does
+                and `about` says in words what it does, naming `key` ("" if it names none)
     former      the table before the last change; `earned` is what the change has saved since, `paid` what it cost
     failures    how many changes in a row had not earned their price when the next one came
     age         for how many batches there has been something that the shadow would save; `since`: the same of the last
@@ -66,6 +66,7 @@ class Memory:
     moves: Moves = ()
     ran: tuple[int, ...] = ()
     pace: Pace = field(default_factory=Pace)
+    key: str = ""
 
     @property
     def hope(self) -> float:
@@ -79,7 +80,11 @@ class Memory:
 
     def without_shadow(self) -> Memory:
         """What the shadow would save is over: it is forgotten with its credit, but not how long it lasted."""
-        return replace(self, shadow=None, credit=0.0, about="", age=0).lived(self.age)
+        return self.unwatched().lived(self.age)
+
+    def unwatched(self) -> Memory:
+        """The memory without a shadow."""
+        return replace(self, shadow=None, credit=0.0, about="", key="", age=0)
 
     def lived(self, batches: int) -> Memory:
         """The memory with one more life."""

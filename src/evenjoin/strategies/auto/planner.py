@@ -90,10 +90,10 @@ class Auto:
 
     def for_join(self, spec: JoinSpec) -> Strategy:
         """Itself where all sides share a key. Elsewhere no key can be moved or divided, and what is even is a matter of
-        volume: areas or a grid for two sides, a cube for more."""
+        volume: areas or a grid for two sides, which change when that repays itself, a cube for more."""
         if spec.equal_codes:
             return self
-        return Adsp() if len(spec.sides) == 2 else for_join(Hypercube(), spec)
+        return Adsp(price="earned") if len(spec.sides) == 2 else for_join(Hypercube(), spec)
 
     def initial(self, instances: int, sides: int, layout: Layout) -> RoutingTable:
         if layout != "shared":
@@ -144,7 +144,8 @@ class Auto:
             return known
         if known.shadow is not None and after > (1 - BETTER) * model.time(items, known.shadow):
             return known
-        return replace(known, shadow=offer, about=told_of(draft, report), age=max(known.age, 1))
+        about, key = told_of(draft, report)
+        return replace(known, shadow=offer, about=about, key=key, age=max(known.age, 1))
 
     def _aged(self, known: Memory, model: Model, items: Items, usual: float) -> Memory:
         """The memory one batch later: what the last change saves, and what the shadow would, has lasted longer, or it
@@ -169,7 +170,7 @@ class Auto:
         assert shadow is not None
         saving, moves = usual - model.time(items, shadow), moved_tuples(items, table, shadow)
         cost, failed = price.of(moves), known.failures
-        weighed = Weighed(None, known.to_json(), uneven, "", model.uneven(items, shadow), round(moves))
+        weighed = Weighed(None, known.to_json(), uneven, "", model.uneven(items, shadow), round(moves), known.key)
         words = Words(known.about, saving, usual, cost)
         if limits.budget is not None and moves > limits.budget:
             return replace(weighed, sentence=words.over_budget(round(moves), limits.budget))
@@ -178,8 +179,7 @@ class Auto:
             return replace(weighed, sentence=words.waiting(earned / needed, "cooling down" if limits.cooling else ""))
         repaid = known.former is None or known.earned >= known.paid
         made = replace(
-            known, shadow=None, credit=0.0, about="", age=0, since=known.age, former=table, earned=0.0,
-            paid=round(cost, 3),
+            known.unwatched(), since=known.age, former=table, earned=0.0, paid=round(cost, 3),
             failures=0 if repaid else min(failed + 1, MOST_FAILURES),
         )  # fmt: skip
         return replace(weighed, table=shadow, memory=made.to_json(), sentence=words.doing())
@@ -217,7 +217,7 @@ def _told(past: Past, report: LoadReport, raw: Items, table: RoutingTable) -> Me
         table.version + 1,
         table.instances,
     ):
-        known = replace(known, shadow=None, credit=0.0, about="", age=0)
+        known = known.unwatched()
     if known.former is not None and known.former.instances != table.instances:
         known = replace(known, former=None, earned=0.0, paid=0.0, since=0)
     event = past.migration

@@ -48,18 +48,26 @@ def told_even(uneven: float, cores: int) -> str:
     return f"tasks take {uneven - 1:.0%} longer than even ones {on}, and no change would repay itself"
 
 
-def told_of(draft: Draft, report: LoadReport) -> str:
-    """What a draft does: its weightiest step, and how many others there are."""
+def told_of(draft: Draft, report: LoadReport) -> tuple[str, str]:
+    """What a draft does: its weightiest step, and how many others there are; and the key that this names."""
     steps = draft.steps[: draft.best]
     first = max(steps, key=lambda step: step.share)
-    more = f" (and {len(steps) - 1} more changes)" if len(steps) > 1 else ""
-    return f"{_step(first, report)}{more}"
+    more = f" (and {len(steps) - 1} more change{'s' if len(steps) > 2 else ''})" if len(steps) > 1 else ""
+    name = _name(first, report)
+    return f"{_step(first, name)}{more}", name
 
 
-def _step(step: Step, report: LoadReport) -> str:
+def _name(step: Step, report: LoadReport) -> str:
+    """What the step's key is called; "" for a bucket. Where keys are redacted names are salted codes, and so is what
+    stands for a key that is not reported any more."""
+    if step.code is None:
+        return ""
+    return next((key.name for key in report.heavy if key.code == step.code), "") or f"with code {step.code}"
+
+
+def _step(step: Step, name: str) -> str:
     if step.code is None:
         return f"bucket {step.bucket} is {step.share:.0%} of instance {step.instance}'s time; moving it to {step.to}"
-    name = next((key.name for key in report.heavy if key.code == step.code), "") or f"with code {step.code}"
     if step.topology is None:
         return f"key {name} need no longer be divided; merging it back"
     of = f"key {name} is {step.share:.0%} of instance {step.instance}'s time"
