@@ -126,6 +126,7 @@ def start(follower: Follower, address: Address, loop: IOLoop) -> tuple[BaseServe
     except OSError as error:
         raise EvenJoinError(f"nothing can be served at {address.host}:{address.port}: {error.strerror}") from None
     bound = replace(address, port=sockets[0].getsockname()[1])
+    _warm(follower)
     guard = _Guard(bound)
     pages = BokehTornado(
         {"/": lambda document: show(document, follower)},
@@ -142,6 +143,14 @@ def start(follower: Follower, address: Address, loop: IOLoop) -> tuple[BaseServe
     server = BaseServer(loop, pages, listening)
     server.start()
     return server, bound
+
+
+def _warm(follower: Follower) -> None:
+    """Make a page that nobody reads. It reads the newest commits, and what Bokeh does only once is done: half a second
+    that the first reader need not wait for. What is wrong with the checkpoint is told on the page."""
+    document = Document()
+    show(document, follower)
+    document.to_json()
 
 
 def show(document: Document, follower: Follower) -> None:
