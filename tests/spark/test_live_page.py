@@ -127,7 +127,7 @@ def test_a_hot_key_is_seen_and_tamed_before_the_eyes_of_a_reader(spark, tmp_path
         for key in (HOT, "Zoo", "never seen"):
             check_whereabouts(ask_for(page, key), key, query)
         ask_for(page, HOT)
-        page.size(1280, 1020)
+        page.size(1280, 1040)
         page.run("window.scrollTo(0, 0)")
         page.picture(pictures / "page.png")
         assert page.errors == []

@@ -248,7 +248,9 @@ def _rebalance(event: Migration, reason: str) -> str:
         duration(event.pause_ms / 1000),
         "-" if event.planner_ms is None else duration(event.planner_ms / 1000),
     )
-    said = f'<tr class="said"><td></td><td colspan="9">{html(reason)}</td></tr>' if reason else ""
+    said = (
+        f'<tr class="said"><td></td><td colspan="9">{html(reason)}</td></tr>' if reason not in ("", "rebalance") else ""
+    )
     return _row(cells) + said
 
 
