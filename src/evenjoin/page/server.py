@@ -30,6 +30,7 @@ from html import escape
 from typing import Any
 
 from bokeh.document import Document
+from bokeh.events import DocumentReady
 from bokeh.server.auth_provider import AuthProvider
 from bokeh.server.server import BaseServer
 from bokeh.server.tornado import BokehTornado
@@ -172,7 +173,8 @@ def show(document: Document, follower: Follower) -> None:
             board.reopen()
 
     refresh(0.0 if follower.past.moments else BUDGET_S)
-    document.add_periodic_callback(refresh, EVERY_MS)
+    # not before the page is drawn: reading older commits would keep the reader waiting for it
+    document.on_event(DocumentReady, lambda _event: document.add_periodic_callback(refresh, EVERY_MS))
 
 
 class _Guard(AuthProvider):
