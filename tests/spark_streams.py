@@ -17,12 +17,15 @@ import pyarrow.parquet as pq
 
 
 def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> None:
-    """One file a batch, with ascending modification times."""
+    """One file a batch, with ascending modification times. A query may be reading the folder already: a file has its
+    time and all its rows before its name is one that Spark looks at. If Spark saw it with today's time first, it would
+    pass over all later ones of 2001 as too old (`maxFileAge`)."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, table in enumerate(batches, start=first):
-        path = folder / f"{number:05d}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+        hidden = folder / f".{number:05d}.parquet"
+        pq.write_table(table, hidden)
+        os.utime(hidden, (1_000_000_000 + number, 1_000_000_000 + number))
+        os.replace(hidden, folder / hidden.name[1:])
 
 
 def read_stream(spark, folder: Path, schema: pa.Schema, limit: int = 1):

@@ -52,6 +52,23 @@ BOX = """(() => {
 })()"""
 
 
+FIELD = """(() => {
+  const walk = (node) => {
+    if (node.nodeName == "INPUT") return node
+    for (const child of [...(node.shadowRoot?.children ?? []), ...node.children]) {
+      const found = walk(child)
+      if (found) return found
+    }
+    return null
+  }
+  const field = walk(document.querySelector(%s))
+  field.scrollIntoView({block: "center"})
+  const {x, y, width, height} = field.getBoundingClientRect()
+  return {x: x + width / 2, y: y + height / 2}
+})()"""
+"""The middle of the first field under an element, that inside of shadow roots too, after it was scrolled into sight."""
+
+
 class Chromium:
     """A browser of its own, with an empty profile."""
 
@@ -156,6 +173,19 @@ class Page:
     def text(self, selector: str = "body") -> str:
         """All text under an element, that inside of shadow roots too."""
         return str(self.run(DEEP_TEXT % f"document.querySelector({json.dumps(selector)})"))
+
+    def type(self, text: str, inside: str) -> None:
+        """Click into the field under an element, empty it, and type as a person does, letter by letter."""
+        at = self.run(FIELD % json.dumps(inside))
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", {"type": kind, **at, "button": "left", "clickCount": 3})
+        self._key({"key": "Backspace", "windowsVirtualKeyCode": 8})
+        for letter in text:
+            self._key({"key": letter, "text": letter})
+
+    def _key(self, key: dict[str, Any]) -> None:
+        self.ask("Input.dispatchKeyEvent", {"type": "keyDown", **key})
+        self.ask("Input.dispatchKeyEvent", {"type": "keyUp", "key": key["key"]})
 
     def size(self, width: int, height: int) -> None:
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}

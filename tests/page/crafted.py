@@ -18,8 +18,9 @@ ON = "o.k = t.k AND t.ts BETWEEN o.ts - INTERVAL 5 SECONDS AND o.ts + INTERVAL 5
 BEGIN = 1_700_000_000_000_000
 
 
-def checkpoint(folder: Path, batches: int = 6, **options: object) -> Path:
-    """Write a checkpoint at `folder`: from the third batch on a half of all rows has one of the two keys."""
+def checkpoint(folder: Path, batches: int = 6, schema: pa.Schema = SCHEMA, many: int = 1, **options: object) -> Path:
+    """Write a checkpoint at `folder`: from the third batch on a half of all rows has one of the two keys. There are
+    500 rows a batch, or so `many` times as many."""
     rng = np.random.default_rng(3)
     names = np.array([*(f"cell-{n}" for n in range(60)), SCRIPT, ESCAPE])
 
@@ -28,12 +29,12 @@ def checkpoint(folder: Path, batches: int = 6, **options: object) -> Path:
         if batch > 1:
             keys = np.where(hot < 0.3, 60, np.where(hot < 0.5, 61, keys))
         times = BEGIN + batch * 2_000_000 + rng.integers(-1_000_000, 1_000_000, count)
-        return pa.table([names[keys], pa.array(times).cast(SCHEMA.field("ts").type), np.arange(count)], schema=SCHEMA)
+        return pa.table([names[keys], pa.array(times).cast(schema.field("ts").type), np.arange(count)], schema=schema)
 
-    settings = {"strategy": "fastjoin", "instances": 4, "event_time": "ts", "watermark": "2 seconds", **options}
+    usual = {"on": ON, "strategy": "fastjoin", "instances": 4, "event_time": "ts", "watermark": "2 seconds"}
     with evenjoin.local(
-        {"o": SCHEMA, "t": SCHEMA}, ON, checkpoint=folder, select=["o.v AS a"], durability="os", **settings
+        {"o": schema, "t": schema}, checkpoint=folder, select=["o.v AS a"], durability="os", **{**usual, **options}
     ) as join:
         for batch in range(batches):
-            join.process({"o": rows(batch, 200), "t": rows(batch, 300)})
+            join.process({"o": rows(batch, 200 * many), "t": rows(batch, 300 * many)})
     return folder

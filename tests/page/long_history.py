@@ -1,6 +1,7 @@
 """How the page bears a long history: a checkpoint of 10,000 batches, its page in a process of its own, and Chromium.
 
     PYTHONPATH=src:tests python -m page.long_history           prints the figures that docs/page.md tells
+    pytest -m slow tests/page/test_long_history.py             asks for the memory
     PYTHONPATH=src:tests python -m page.long_history 500       fewer batches
 
 The first JOINED batches are joined by the embedded engine. The others are their commits again under later numbers,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.error import HTTPError
@@ -13,6 +15,8 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
 
 import evenjoin
 from evenjoin.cli.app import evenjoin as command
@@ -20,10 +24,11 @@ from evenjoin.commit.history import read_history
 from evenjoin.errors import EvenJoinError
 from evenjoin.page import cards
 from evenjoin.page.follow import EVERY, Follower, read_whole, thinned
+from evenjoin.page.metrics import exposition
 from evenjoin.page.model import heat, series
 from evenjoin.page.server import Address, open_page
+from evenjoin.page.verdict import verdict
 from evenjoin.page.whereabouts import Finder
-from evenjoin.page.words import verdict
 from evenjoin.placement.place import At, place
 from evenjoin.placement.slots import Role
 from page.crafted import ESCAPE, SCRIPT, SHOWN, checkpoint
@@ -73,12 +78,16 @@ def test_the_hot_keys_are_named_and_harmless(folder: Path) -> None:
     assert re.search(r"<script|\x1b|\u202e", card) is None
 
 
-def test_redacted_keys_are_nowhere(tmp_path: Path) -> None:
-    """Under redact_keys the page has no key, in no card and in no model."""
-    past = read_whole(checkpoint(tmp_path / "ck", 4, redact_keys=True))
+@pytest.mark.parametrize("strategy", ["fastjoin", "auto(cores=4)"])
+def test_redacted_keys_are_nowhere(tmp_path: Path, strategy: str) -> None:
+    """Under redact_keys the page has no key: in no card, in no model, and in nothing that the planner said."""
+    past = read_whole(checkpoint(tmp_path / "ck", 12, redact_keys=True, strategy=strategy, many=20))
     assert "redacted" in cards.keys(past)
     assert all(moment.keys == () for moment in past.moments)
-    assert "alert" not in cards.sentence(verdict(past))
+    if strategy.startswith("auto"):
+        assert any("key " in moment.sentence for moment in past.moments)
+    shown = [cards.sentence(verdict(past)), cards.rebalances(past), *(moment.sentence for moment in past.moments)]
+    assert re.search(r"alert|red\\u202e|cell", " ".join(shown)) is None
 
 
 def test_the_columns_are_those_of_the_commits(folder: Path) -> None:
@@ -110,6 +119,60 @@ def test_a_key_is_where_place_says(folder: Path, key: str) -> None:
         placed = place(past.table, group, At(np.full(500, answer.code), u))
         assert set(stay.stored) == set(placed.only(Role.STORE).instance.tolist())
         assert set(stay.probing) == set(placed.only(Role.PROBE).instance.tolist())
+
+
+SIDES = {"o": pa.schema([("k", pa.int64()), ("v", pa.int64())]), "t": pa.schema([("k", pa.int64()), ("v", pa.int64())])}
+BAND = "abs(o.k - t.k) <= 5"
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
+@pytest.mark.parametrize(
+    ("strategy", "on", "said", "copies"),
+    [
+        ("hash", "o.k = t.k", "It lives in its hash bucket.", False),
+        ("random", "o.k = t.k", "No key has a place", False),
+        ("square", BAND, "One grid of instances takes all keys", True),
+        ("adsp", BAND, "It lives in the areas", None),
+        ("djb", BAND, "a bucket of neighbouring keys", False),
+    ],
+)
+def test_what_has_a_key_is_told_by_the_kind_of_table(
+    tmp_path: Path, strategy: str, on: str, said: str, copies: bool | None
+) -> None:
+    """Only a hash table has hash buckets; where a tuple is copied, the page says so."""
+    rng = np.random.default_rng(4)
+    with evenjoin.local(SIDES, on, checkpoint=tmp_path / "ck", strategy=strategy, instances=4) as join:
+        for _ in range(3):
+            join.process(
+                {a: pa.table([rng.integers(0, 1000, 300), np.arange(300)], schema=s) for a, s in SIDES.items()}
+            )
+    past = read_whole(tmp_path / "ck")
+    card = cards.found(Finder(past.join, past.seed).find("500", past))
+    assert said in card
+    assert copies is None or ("cop" in card) == copies, card
+
+
+@pytest.mark.filterwarnings("ignore::evenjoin.UnboundedStateWarning")
+def test_a_part_of_a_key_may_have_a_comma(tmp_path: Path) -> None:
+    """In double quotes, which need not be there for others."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    with evenjoin.local({"o": schema, "t": schema}, ["a", "b"], checkpoint=tmp_path / "ck", instances=4) as join:
+        join.process({"o": pa.table([["Bern, Wankdorf"], ["x"]], schema=schema)})
+        codes, _ = join._driver.schemas[0].codec.encode([pa.array(["Bern, Wankdorf"]), pa.array(["x"])], 1)
+    past = read_whole(tmp_path / "ck")
+    finder = Finder(past.join, past.seed)
+    assert finder.find('"Bern, Wankdorf", x', past).code == codes[0]
+    assert "2 parts" in finder.find("Basel, Barfi, x", past).wrong
+
+
+def test_times_without_a_zone_have_no_lag(tmp_path: Path) -> None:
+    """Nobody knows whose clock they are of; those with one are told as UTC."""
+    schema = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us")), ("v", pa.int64())])
+    checkpoints = checkpoint(tmp_path / "zone", 2), checkpoint(tmp_path / "none", 2, schema)
+    for past, zoned in zip(map(read_whole, checkpoints), (True, False), strict=True):
+        card, told = cards.sides(past), exposition(past).decode()
+        assert (" UTC" in card, "no time zone" in card) == (zoned, not zoned)
+        assert ("evenjoin_lag_seconds{" in told) == zoned
 
 
 def test_metrics_are_the_totals_of_the_last_commit(folder: Path) -> None:
@@ -191,6 +254,52 @@ def test_a_foreign_name_and_a_wrong_token_see_nothing(folder: Path, path: str) -
         assert status(base, Authorization="Bearer correct horse") == 200
     finally:
         guarded.stop()
+
+
+async def opened(url: str, origin: str) -> int:
+    """The status of the answer to a web socket that a page of this origin opens: 101 lets it in."""
+    headers = {"Origin": origin, "Sec-WebSocket-Protocol": "bokeh, made-up"}
+    try:
+        (await websocket_connect(HTTPRequest(url, headers=headers), subprotocols=["bokeh"])).close()
+    except HTTPClientError as error:
+        return error.code
+    return 101
+
+
+def test_a_web_socket_of_a_foreign_site_is_refused(folder: Path) -> None:
+    """By its origin; that of the page itself is not what is refused."""
+    served = open_page(folder, Address(port=0))
+    try:
+        url, own = served.url.replace("http", "ws") + "ws", served.url.rstrip("/")
+        assert asyncio.run(opened(url, "http://evil.example")) == 403
+        assert asyncio.run(opened(url, f"{own}0")) == 403
+        assert asyncio.run(opened(url, own)) != 403
+    finally:
+        served.stop()
+
+
+def test_the_machine_s_own_names_and_given_ones_are_let_in(folder: Path) -> None:
+    """When the page listens on all addresses; the first name that was given is in the address to open."""
+    served = open_page(folder, Address("0.0.0.0", 0, "correct horse", ("Driver.Example.org",)))
+    port = served.url.partition("?")[0].rstrip("/").rsplit(":", 1)[1]
+    base = f"http://127.0.0.1:{port}/?token=correct%20horse"
+    try:
+        assert served.url == f"http://driver.example.org:{port}/?token=correct%20horse"
+        for name in ("driver.example.org", "DRIVER.example.org", socket.gethostname(), "127.0.0.1"):
+            assert status(base, Host=f"{name}:{port}") == 200
+        assert status(base, Host="evil.example") in (302, 403)
+    finally:
+        served.stop()
+
+
+def test_the_address_of_a_page_on_all_addresses_can_be_opened(folder: Path) -> None:
+    """Without a name it is one of this machine's own, and not 0.0.0.0."""
+    served = open_page(folder, Address("0.0.0.0", 0, "correct horse"))
+    try:
+        assert "0.0.0.0" not in served.url
+        assert status(served.url) == 200
+    finally:
+        served.stop()
 
 
 def test_a_port_in_use_is_an_error_of_one_line(folder: Path) -> None:

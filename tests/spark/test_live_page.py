@@ -9,6 +9,7 @@ the join rebalances while somebody looks. Without EVENJOIN_PICTURES the pictures
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 import evenjoin
+from evenjoin.commit.history import read_history
 from evenjoin.page.report import write_report
 from evenjoin.placement.place import At, place
 from evenjoin.placement.slots import Role
@@ -41,6 +44,19 @@ ON = "o.place = t.place AND t.ts BETWEEN o.ts - INTERVAL 150 MILLISECONDS AND o.
 QUIET, BATCHES = 14, 44
 REBALANCES = """Array.from(Bokeh.documents[0].get_model_by_name('moves').text.matchAll(/<tr><td>(\\d+)</g),
   (row) => row[1])"""
+HEAT = """(() => {
+  const [image] = Bokeh.documents[0].get_model_by_name('heat-columns').data.image
+  const [instances, batches] = image.shape
+  return Array.from({length: instances}, (_, n) => Array.from(image.slice(n * batches, (n + 1) * batches)))
+})()"""
+"""Busy time by instance and batch."""
+CELL = """(() => {
+  const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('heat'))
+  const {x, y} = view.el.getBoundingClientRect()
+  const [batch, row] = [%d, %d]
+  return [x + view.frame.x_scale.compute(batch), y + view.frame.y_scale.compute(row)].map(Math.round)
+})()"""
+"""Where on the screen the cell of a batch and an instance is."""
 ROWS = """Array.from(Bokeh.documents[0].get_model_by_name('found').text.matchAll(
   /data-side="(\\w+)"><td>\\w+<\\/td><td>([^<]*)<\\/td><td>([^<]*)</g), (row) => row.slice(1))"""
 """What the answer to a key says: side, where it is stored, where it probes."""
@@ -70,8 +86,7 @@ def browser() -> Iterator[Chromium]:
 
 def ask_for(page: Page, key: str) -> list[list[str]]:
     """Type a key into the page, and read the rows of the answer."""
-    page.run("Bokeh.documents[0].get_model_by_name('key').value = ''")
-    page.run(f"Bokeh.documents[0].get_model_by_name('key').value = {key!r}")
+    page.type(key, "#table")
     page.wait(f"Bokeh.documents[0].get_model_by_name('found').text.includes({f'Key <b>{key}</b>'!r})")
     return list(page.run(ROWS))
 
@@ -83,8 +98,8 @@ def shown_rebalances(page: Page) -> list[int]:
 
 
 def numbers(text: str) -> set[int]:
-    """The instances of an answer such as `0 (70 %), 1 (30 %)`."""
-    return {int(part.split(" (")[0]) for part in text.split(", ")} if text != "-" else set()
+    """The instances of an answer such as `0 (70 %), 1 (30 %)` or `a copy on each of 0, 1`."""
+    return {int(found) for found in re.findall(r"(?:^|each of |, )(\d+)", text)}
 
 
 @pytest.mark.timeout(400)
@@ -100,14 +115,20 @@ def test_a_hot_key_is_seen_and_tamed_before_the_eyes_of_a_reader(spark, tmp_path
     query = joined.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck")).start()
     served = query.ui()
     try:
-        page, before = feed_and_watch(query, served.url, browser, tmp_path)
-        assert page.picture(tmp_path / "heat.png", "#heat").read_bytes() != before
+        page, opened = feed_and_watch(query, served.url, browser, tmp_path)
+        assert query.progress().total.rows == (BATCHES * 3000, BATCHES * 6000)
+        history = read_history(tmp_path / "ck")
+        assert all(report.matches > 0 for report in history.reports[-10:])
+        busy = [[load.busy_ms for load in report.instances] for report in history.reports]
+        check_heat(page, opened, busy, tmp_path / "heat.png")
         assert HOT in page.text("#keys")
         assert shown_rebalances(page) == [event.batch for event in query.migrations()]
-        assert any(batch >= QUIET for batch in shown_rebalances(page))
+        assert any(batch > opened for batch in shown_rebalances(page))
         for key in (HOT, "Zoo", "never seen"):
             check_whereabouts(ask_for(page, key), key, query)
         ask_for(page, HOT)
+        page.size(1280, 1040)
+        page.run("window.scrollTo(0, 0)")
         page.picture(pictures / "page.png")
         assert page.errors == []
         page.close()
@@ -127,21 +148,33 @@ def test_a_hot_key_is_seen_and_tamed_before_the_eyes_of_a_reader(spark, tmp_path
     assert report.errors == []
 
 
-def feed_and_watch(query, url: str, browser: Chromium, folder: Path) -> tuple[Page, bytes]:
-    """Give the query its batches, with the page open from the last quiet one on until it shows the last; and the heat
-    map's picture from the beginning."""
-    page, before = None, b""
+def feed_and_watch(query, url: str, browser: Chromium, folder: Path) -> tuple[Page, int]:
+    """Give the query its batches, with the page open from the last quiet one on until it shows the last. Returns it
+    with the batch that was the last one when it was opened."""
+    page, opened = None, 0
     for batch in range(BATCHES):
         for alias, count in (("o", 3000), ("t", 6000)):
             write_batches(folder / alias, [rows(batch, count)], first=batch)
         query.processAllAvailable()
         if batch == QUIET - 1:
-            page = browser.open(url)
-            before = page.picture(folder / "heat.png", "#heat").read_bytes()
+            page, opened = browser.open(url), query.load().batch
+            assert len(page.run(HEAT)[0]) == opened + 1
             assert shown_rebalances(page) == [event.batch for event in query.migrations()]
     assert page is not None
     until(lambda: f"batch {query.load().batch}" in page.text("header"), 60, "the last batch on the page")
-    return page, before
+    return page, opened
+
+
+def check_heat(page: Page, opened: int, busy: list[list[float]], picture: Path) -> None:
+    """What the heat map has is what the commits say; and in the batches since the page was opened the cell with most to
+    do is drawn in another colour than the one with least."""
+    shown = np.array(page.run(HEAT))
+    assert np.allclose(shown.T, busy, rtol=1e-4)
+    since = shown[:, opened + 1 :]
+    cells = [np.unravel_index(number, since.shape) for number in (since.argmax(), since.argmin())]
+    with Image.open(page.picture(picture)) as drawn:
+        colours = [drawn.convert("RGB").getpixel(page.run(CELL % (opened + 1 + batch, row))) for row, batch in cells]
+    assert sum(colours[0]) < sum(colours[1]) - 100, colours
 
 
 def check_whereabouts(answer: list[list[str]], key: str, query) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import datetime, timezone
 
@@ -93,6 +94,19 @@ def test_migrations_are_told(spark, tmp_path):
     assert event.tuples > 0
     assert event.pause_ms > 0
     assert query.table().instances == 3
+    check_shown(query)
+
+
+def check_shown(query):
+    """A query shows itself: its state, the totals of each side, and a row for each instance."""
+    text, page, told = str(query), query._repr_html_(), query.progress()
+    assert text.startswith("EvenJoin, ended")
+    for alias, rows in zip("lr", told.total.rows, strict=True):
+        assert re.search(rf"^{alias} +{rows:,} ", text, re.MULTILINE)
+        assert f'">{alias}</td><td style="text-align:right">{rows:,}</td>' in page
+    assert f"{told.total.results:,} results, 1 rebalances" in text
+    assert f"{told.total.results:,} results, 1 rebalances" in page
+    assert re.findall(r"^([0-9]) ", text, re.MULTILINE)[:3] == ["0", "1", "2"]
 
 
 def test_a_function_that_takes_only_some_rows_loses_no_state(spark, tmp_path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from evenjoin.page.extra import require
-from evenjoin.page.follow import read_whole
+from evenjoin.page.follow import read_newest
+from evenjoin.page.model import RECENT
 
 
 @click.command()
@@ -18,4 +19,4 @@ def metrics(checkpoint: str) -> None:
     require("prometheus_client")
     from evenjoin.page.metrics import exposition
 
-    click.echo(exposition(read_whole(checkpoint)), nl=False)
+    click.echo(exposition(read_newest(checkpoint, RECENT)), nl=False)

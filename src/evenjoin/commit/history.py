@@ -56,6 +56,13 @@ class RecordedJoin:
         column = self.event_time[self.sides[0]]
         return column is not None and self.schema[self.sides[0]].get(column, "").startswith("timestamp")
 
+    def zoned(self, side: int) -> bool:
+        """Whether event times of this side are instants: timestamps with a time zone. Those without one are what some
+        clock showed, nobody knows where, so they cannot be compared with ours."""
+        column = self.event_time[self.sides[side]]
+        type_ = self.schema[self.sides[side]].get(column, "") if column is not None else ""
+        return type_.startswith("timestamp") and "tz=" in type_
+
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value or name != "evaluated"}
 

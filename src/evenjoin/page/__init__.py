@@ -1,7 +1,7 @@
 """The page: what the commits of a checkpoint show of its join, while it runs and afterwards.
 
-    commits ──► follow ──► moments ──► model ──► words, cards, figures ──► board ──┬──► server   evenjoin ui
-             (reads)     (a batch)   (columns)  (sentences, HTML, plots)           └──► report   evenjoin report
+    commits ──► follow ──► moments ──► model ──► verdict, cards, figures ──► board ┬──► server   evenjoin ui
+             (reads)     (a batch)   (columns)  (sentences, HTML, plots)            └──► report   evenjoin report
                                         └──► metrics                                             evenjoin metrics
 
 Everything here reads commits and tables and nothing else. So it works beside a running query, after it, from another

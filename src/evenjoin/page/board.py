@@ -26,8 +26,8 @@ from bokeh.models import ColorBar, CustomJS, Div, InlineStyleSheet, RadioButtonG
 from evenjoin.commit.history import RecordedJoin
 from evenjoin.page import cards, figures
 from evenjoin.page.follow import Past
+from evenjoin.page.verdict import verdict
 from evenjoin.page.whereabouts import Finder
-from evenjoin.page.words import verdict
 
 SPANS: tuple[int | None, ...] = (40, 200, None)
 """How many of the newest batches the plots show, as a reader may choose; None: all of them."""
@@ -57,7 +57,8 @@ class Board:
         self._divs = {name: self._div(name) for name in ("verdict", "tiles", "keys", "moves", "sides", "table")}
         self._plots = {
             "heat": figures.heat_map(self.sources),
-            "imbalance": figures.imbalance(self.sources),
+            "busiest": figures.busiest(self.sources),
+            "own": figures.own_measure(self.sources),
             "rows": figures.rows_in(self.sources),
             "results": figures.results_out(self.sources),
             "lag": figures.lag(self.sources),
@@ -91,21 +92,22 @@ class Board:
             ("heat", "Busy time", "Processor time of each instance (down) in each batch (across). A dashed line is a "
              "rebalance.", ("span", "heat"), "wide"),
             ("keys", "Hottest keys", "By name, with their share of the rows.", ("keys",), "narrow"),
-            ("imbalance", "Imbalance", "1 is even. Triangles are rebalances; the strategy acts when its own measure "
-             "crosses its threshold.", ("imbalance",), "half"),
+            ("imbalance", "Imbalance", "Above: the busiest instance over the mean; 1 is even. Below: the strategy's "
+             "own measure over its threshold; above 1 it plans (auto has none: there 1 is even). A triangle is a "
+             "rebalance.", ("busiest", "own"), "half"),
             ("flow", "Rows in, results out, lag", "Lag is the clock minus the latest event time; none is shown for a "
-             "replay.", ("rows", "lag", "results"), "half"),
+             "replay, and for times without a zone.", ("rows", "lag", "results"), "half"),
             ("time", "Where a batch's time goes", "By the driver's clock; what is far above the usual is cut off. "
              "Taking in is the receiving half of the shuffle.", ("time",), "half"),
             ("state", "State", "Stored tuples by instance now, over the batches, and those that expired.",
              ("state", "stored", "expiry"), "half"),
-            ("moves", "Rebalances", "Why the table changed, what was foreseen, what came of it and what it cost.",
-             ("moves",), "full"),
+            ("moves", "Rebalances", "Why the table changed, in the planner's words too, what was foreseen, what came "
+             "of it and what it cost.", ("moves",), "full"),
             ("sides", "Sides, watermark and late rows", "Rows that came too late are counted, never lost in silence.",
              ("sides", "late"), "half"),
             ("table", "Where a key lives", "Where the routing table of the next batch has the hottest keys."
-             if not asked else "Type a key: the routing table of the next batch says where it is stored and where it "
-             "probes.", ("table", *asked), "half"),
+             if not asked else "Type a key: the routing table of the next batch says which instances store its tuples, "
+             "and which ones they ask for partners (probe).", ("table", *asked), "half"),
         )  # fmt: skip
         return [
             Section(self._prefix + anchor, title, hint, tuple(self._prefix + name for name in names), width)
@@ -114,26 +116,32 @@ class Board:
 
     def show(self, past: Past, now: float) -> None:
         """Put a past in, as it is seen at the time `now` (seconds since the epoch)."""
-        if self._finder is not None:
+        live = self._finder is not None
+        if live:
             self._say("status", cards.status(past, now))
+        self._say("verdict", cards.sentence(verdict(past, now if live else None)))
         if past is self._past:
             return
         self._past = past
         self.sources.fill(past)
         self.sources.go_on(self._many)
         self._plots["lag"].visible = self.sources.knows_lag
-        self._say("verdict", cards.sentence(verdict(past)))
+        self._plots["own"].visible = self.sources.knows_own
         self._say("tiles", cards.tiles(past))
         self._say("keys", cards.keys(past))
-        self._say("moves", cards.rebalances(past.migrations))
+        self._say("moves", cards.rebalances(past))
         self._say("sides", cards.sides(past))
         known = "" if self._finder is not None else cards.homes(past)
         self._say("table", cards.table_summary(past.table) + known)
         self._answer()
 
     def stop(self, message: str) -> None:
-        """Say in place of the verdict why the page cannot go on."""
+        """Say in place of the verdict why the page cannot go on. The next `show` takes it away."""
         self._say("verdict", cards.trouble(message))
+
+    def reopen(self) -> None:
+        """Let the browser of a live page open it again."""
+        self._divs["status"].tags = ["reopen"]
 
     def _say(self, name: str, text: str) -> None:
         if self._divs[name].text != text:
@@ -152,15 +160,16 @@ class Board:
     def _ask(self) -> None:
         """What only a live page has: how old its figures are, and the field to type a key in with its answer."""
         self._divs["status"] = self._div("status")
+        self._divs["status"].js_on_change("tags", CustomJS(code="window.location.reload()"))
         field = TextInput(
             placeholder="a key, such as 42", sizing_mode="stretch_width", stylesheets=[_style()], max_length=1000
         )
-        field.on_change("value", lambda _name, _old, _new: self._answer())
+        field.on_change("value_input", lambda _name, _old, _new: self._answer())  # with every letter
         self._named("key", field)
         self._divs["found"] = self._div("found")
 
     def _answer(self) -> None:
-        asked = self._models["key"].value if self._finder is not None else ""
+        asked = self._models["key"].value_input if self._finder is not None else ""
         if self._finder is not None and "found" in self._divs:
             self._say("found", cards.found(self._finder.find(asked, self._past)) if asked else "")
 

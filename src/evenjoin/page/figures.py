@@ -12,6 +12,7 @@ Not here: words and tables (cards.py), and which figure stands where (board.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,9 @@ from evenjoin.page.model import SPANS, heat, series, spans
 BLUE, ORANGE, GREEN, RED, PINK, SKY, YELLOW, GREY = (
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#8a8f98",
 )  # fmt: skip
-SIDES = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
+SIDES = (BLUE, ORANGE, SKY, GREEN, YELLOW, RED)
+BUSIEST, OWN = GREY, PINK
+"""Measures have other colours than the first sides."""
 SPAN_COLOURS = (SKY, BLUE, ORANGE, YELLOW, PINK, RED, GREY)
 
 
@@ -53,7 +56,7 @@ NIGHT = _palette("#1f2630", "#22527c", "#4f9fd4", "#dcefff")
 BRIGHTEST = 99.5
 """The percentile of busy times that has the strongest colour, so that one hiccup does not pale all the others."""
 LEAST = 0.05
-"""The least imbalance that the logarithmic axis shows: some measures are 0 when all is even."""
+"""The least that the logarithmic axis shows: some measures are 0 when all is even."""
 CUT = 3.0
 """The time of a batch is drawn up to so many times that of nine batches in ten: the first one starts the workers."""
 FAR_S = 366 * 86400.0
@@ -79,12 +82,11 @@ class Sources:
         """Put the columns of a past in."""
         moments = past.moments if past is not None else ()
         columns = series(moments, len(self.sides))
-        for name in ("own", "busy_ratio"):
-            finite = np.where(np.isfinite(columns[name]), columns[name], np.nan)
-            columns[name] = np.maximum(finite, LEAST)
+        over = columns["own"] / np.where(np.isnan(columns["threshold"]), 1.0, columns["threshold"])
+        columns["measure"] = np.maximum(np.where(np.isfinite(over), over, np.nan), LEAST)
         for side in range(len(self.sides)):
-            lag = columns[f"lag_{side}"]
-            columns[f"lag_{side}"] = np.where(np.abs(lag) < FAR_S, lag, np.nan)
+            lag, known = columns[f"lag_{side}"], past is not None and past.join.zoned(side)
+            columns[f"lag_{side}"] = np.where((np.abs(lag) < FAR_S) & known, lag, np.nan)
         step = np.diff(columns["batch"], prepend=columns["batch"][:1] - 1)
         columns |= {f"span_{n}": values for n, values in enumerate(spans(moments).values())}
         self.history.data = {**columns, "width": 0.86 * step, "middle": columns["batch"] - (step - 1) / 2}
@@ -92,7 +94,8 @@ class Sources:
         usual = float(np.percentile(took, 90)) if len(took) else 1.0
         self.seconds.end = max(min(CUT * usual, float(took.max(initial=0.0)) * 1.05), 1e-3)
         self._fill_heat(past)
-        self.moves.data = _moves(past.migrations if past is not None else ())
+        bound = moments[-1].threshold if moments else 1.0
+        self.moves.data = _moves(past.migrations if past is not None else (), 1.0 if isnan(bound) else bound)
         self._fill_instances(past)
 
     def aimed(self, many: int | None) -> tuple[float, float]:
@@ -112,6 +115,11 @@ class Sources:
     def knows_lag(self) -> bool:
         """Whether the lag of some side is known: events have times, and these are of now."""
         return any(bool(np.isfinite(self.history.data[f"lag_{side}"]).any()) for side in range(len(self.sides)))
+
+    @property
+    def knows_own(self) -> bool:
+        """Whether the strategy has a measure of its own."""
+        return bool(np.isfinite(self.history.data["measure"]).any())
 
     def go_on(self, many: int | None) -> None:
         """The same after new batches, unless the reader has moved the plots to look at older ones."""
@@ -156,33 +164,35 @@ def heat_map(sources: Sources, height: int = 300) -> figure:
     return plot
 
 
-def imbalance(sources: Sources, height: int = 260) -> figure:
-    """The busiest instance over the mean, and the strategy's own measure against its threshold; a dashed line where a
-    rebalance was made."""
-    plot = _figure(sources, height, y_axis_type="log")
-    plot.add_layout(Span(location=1, dimension="width", line_color=GREY, line_width=1, line_dash="dotted"))
-    plot.vspan("left", source=sources.moves, line_color=RED, line_width=1.2, line_dash="dashed", line_alpha=0.7)
-    own = plot.line("batch", "own", source=sources.history, color=ORANGE, line_width=2, legend_label="own measure")
-    plot.step(
-        "batch", "threshold", source=sources.history, color=GREY, line_width=2, mode="center", line_dash="dotdash",
-        legend_label="its threshold",
-    )  # fmt: skip
-    busy = plot.line(
-        "batch", "busy_ratio", source=sources.history, color=BLUE, line_width=2.5, legend_label="busiest / mean"
-    )
-    _hover(plot, [busy], [("batch", "@batch"), ("busiest / mean", "@busy_ratio{0.00}"), ("own", "@own{0.00}"),
-                          ("threshold", "@threshold{0.0}")])  # fmt: skip
-    own.level = "glyph"
-    before = plot.scatter(
-        "batch", "before", source=sources.moves, size=9, color=RED, marker="inverted_triangle", legend_label="rebalance"
-    )
-    _hover(plot, [before], [("rebalance before batch", "@batch"), ("why", "@why"), ("imbalance", "@change"),
+def busiest(sources: Sources, height: int = 128) -> figure:
+    """The busiest instance over the mean; a dashed line where a rebalance was made."""
+    plot = _figure(sources, height, y_axis_label="busiest / mean")
+    _one(sources, plot)
+    line = plot.line("batch", "busy_ratio", source=sources.history, color=BUSIEST, line_width=2.5)
+    _hover(plot, [line], [("batch", "@batch"), ("busiest / mean", "@busy_ratio{0.00}")])
+    plot.y_range.start, plot.y_range.min_interval = 0.9, 0.5
+    return _without_batches(plot)
+
+
+def own_measure(sources: Sources, height: int = 168) -> figure:
+    """The strategy's own measure over its threshold, if it has one; a triangle at each rebalance."""
+    plot = _figure(sources, height, y_axis_type="log", y_axis_label="own / threshold")
+    _one(sources, plot)
+    line = plot.line("batch", "measure", source=sources.history, color=OWN, line_width=2.5)
+    _hover(plot, [line], [("batch", "@batch"), ("own measure", "@own{0.00}"), ("threshold", "@threshold{0.0[00]}")])
+    before = plot.scatter("batch", "before", source=sources.moves, size=9, color=RED, marker="inverted_triangle")
+    _hover(plot, [before], [("rebalance before batch", "@batch"), ("why", "@why"), ("own measure", "@change"),
                             ("tuples", "@tuples{0,0}"), ("pause", "@pause{0,0} ms")], mode="mouse")  # fmt: skip
-    plot.scatter([0], [2.2], alpha=0)  # so that an even join has more than one tick
+    plot.scatter([0, 0], [0.5, 2.0], alpha=0)  # so that an even join has more than one tick
     plot.yaxis.ticker = FixedTicker(ticks=[digit * 10.0**power for power in range(-2, 7) for digit in (1, 2, 5)])
     plot.yaxis.formatter = BasicTickFormatter(use_scientific=False)
-    _legend(plot)
     return plot
+
+
+def _one(sources: Sources, plot: figure) -> None:
+    """What both measures have: the line at 1, and a dashed line before each batch that began with a rebalance."""
+    plot.add_layout(Span(location=1, dimension="width", line_color=GREY, line_width=1, line_dash="dotted"))
+    plot.vspan("left", source=sources.moves, line_color=RED, line_width=1.2, line_dash="dashed", line_alpha=0.7)
 
 
 def rows_in(sources: Sources, height: int = 104) -> figure:
@@ -269,7 +279,7 @@ def state_over_time(sources: Sources, height: int = 90) -> figure:
 def expiry(sources: Sources, height: int = 92) -> figure:
     """Stored tuples that expired, a batch."""
     plot = _small(sources, height, "expired")
-    bars = plot.vbar(x="middle", top="expired", width="width", source=sources.history, color=PINK, line_width=0)
+    bars = plot.vbar(x="middle", top="expired", width="width", source=sources.history, color=GREY, line_width=0)
     _hover(plot, [bars], [("batch", "@batch"), ("expired", "@expired{0,0} a batch")])
     return plot
 
@@ -354,12 +364,12 @@ def _plain(alias: str) -> str:
     return "".join(c for c in alias if c.isalnum() or c in "_- ") or "side"
 
 
-def _moves(migrations: Sequence[Migration]) -> dict[str, list[Any]]:
+def _moves(migrations: Sequence[Migration], threshold: float) -> dict[str, list[Any]]:
     return {
         "batch": [event.batch for event in migrations],
         "left": [event.batch - 0.5 for event in migrations],
         "why": [event.why for event in migrations],
-        "before": [max(event.imbalance_before or 1.0, LEAST) for event in migrations],
+        "before": [max((event.imbalance_before or threshold) / threshold, LEAST) for event in migrations],
         "change": [
             "-" if event.imbalance_before is None or event.imbalance_after is None
             else f"{event.imbalance_before:.2f} to {event.imbalance_after:.2f}"

@@ -10,7 +10,9 @@ So n batches are 200 + 100 log2(n / 200) moments: 764 of 10,000. Which ones depe
 the first call has found, and grows to the left with those that follow.
 
 Guarantee: nothing is written and no lock is taken. A commit is read once. A commit that a running query deletes
-meanwhile is not part of the history any more; one that is damaged raises a StateCorruptionError.
+meanwhile is not part of the history any more; one that is damaged raises a StateCorruptionError. What is told is of one
+checkpoint: if another one is at its place, or the newest entry has gone, the follower forgets what it knew and begins
+anew. A commit that was taken back (commit/repair.py) does not count.
 All migrations that the log still has are followed by their own chain, so thinning loses none of them, up to the newest
 MOST_MIGRATIONS.
 """
@@ -21,14 +23,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenjoin.commit.history import RecordedJoin, open_checkpoint
-from evenjoin.commit.identity import recorded_identity, recorded_join, recorded_log
-from evenjoin.commit.log import Commit
+from evenjoin.commit.identity import Identity, recorded_identity, recorded_join, recorded_log
+from evenjoin.commit.log import Commit, Start
 from evenjoin.errors import StateCorruptionError
 from evenjoin.events import Migration
 from evenjoin.page.moments import Moment, moment_of
+from evenjoin.page.recorded import unbounded_sides
 from evenjoin.placement.table import RoutingTable
 from evenjoin.state.files import Folder
 
@@ -47,18 +50,32 @@ LONGEST_S = 600.0
 @dataclass(frozen=True, slots=True)
 class Past:
     """What was read so far: the join, the seed of its hashes, the table to use next, moments and migrations, oldest
-    first. `whole` says that nothing older is left to read."""
+    first. `reasons` are by migration what the planner said when it called for it, or nothing; `unbounded` are the sides
+    whose state never expires. `whole` says that nothing older is left to read; `uuid` tells the checkpoint from every
+    other."""
 
     join: RecordedJoin
     seed: int
     table: RoutingTable | None = None
     moments: tuple[Moment, ...] = ()
     migrations: tuple[Migration, ...] = ()
+    reasons: tuple[str, ...] = ()
+    unbounded: tuple[str, ...] = ()
     whole: bool = False
+    uuid: str = ""
 
     @property
     def last(self) -> Moment | None:
         return self.moments[-1] if self.moments else None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A migration, what the planner said when it called for it, and the entry of the commit with the one before."""
+
+    migration: Migration
+    reason: str
+    before: int | None
 
 
 def thinned(entries: Iterable[int]) -> list[int]:
@@ -74,81 +91,131 @@ def read_whole(checkpoint: Checkpoint) -> Past:
     return Follower(checkpoint).refresh(LONGEST_S)
 
 
-class Follower:
-    """Reads one checkpoint, given as a path, a URI or a Folder. Safe to be asked by several threads."""
+def read_newest(checkpoint: Checkpoint, moments: int) -> Past:
+    """So many of the newest moments, and all migrations without their reasons: for those who come often."""
+    return Follower(checkpoint, most=moments).refresh(LONGEST_S)
 
-    def __init__(self, checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Follower:
+    """Reads one checkpoint, given as a path, a URI or a Folder. Safe to be asked by several threads. It keeps `most`
+    moments; None: all that are not thinned out."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic, most: int | None = None
+    ) -> None:
+        self._clock, self._most, self._lock = clock, most, threading.Lock()
         folder = open_checkpoint(checkpoint)
-        self._log, self._clock, self._lock = recorded_log(folder), clock, threading.Lock()
-        self._moments: dict[int, Moment | None] = {}
-        self._moved: dict[int, tuple[Migration, int | None]] = {}
+        self._begin(folder, recorded_identity(folder))
+
+    def _begin(self, folder: Folder, identity: Identity) -> None:
+        """Know nothing but whose checkpoint it is."""
+        self._folder, self._identity, self._log = folder, identity, recorded_log(folder)
+        self._read_so_far: dict[int, Moment | Start | None] = {}
+        self._moved: dict[int, Moved] = {}
         join = RecordedJoin.from_json(recorded_join(folder))
-        self.past = Past(join, recorded_identity(folder).seed)
+        self.past = Past(join, identity.seed, unbounded=unbounded_sides(join), uuid=identity.uuid)
 
     def refresh(self, budget_s: float = BUDGET_S) -> Past:
         """Read what is new, and older commits while the budget lasts. Returns the past; the same object if nothing
         changed."""
         with self._lock:
-            until = self._clock() + budget_s
-            kept = thinned(self._log.entries())
-            wanted = set(kept)
-            dropped = [entry for entry in self._moments if entry not in wanted]
+            until, kept = self._clock() + budget_s, thinned(self._entries())
+            dropped = set(self._read_so_far) - set(kept)
             for entry in dropped:
-                del self._moments[entry]
-            missing = [entry for entry in kept if entry not in self._moments]
+                del self._read_so_far[entry]
+            missing = [entry for entry in kept if entry not in self._read_so_far]
             read = 0
             for entry in missing:
-                if read and self._found and self._clock() >= until:
+                if read and self._enough(until):
                     break
-                self._moments[entry] = self._read(entry)
+                self._read_so_far[entry] = self._read(entry)
                 read += 1
             if read or dropped or not self.past.whole:
-                migrations, all_of_them = self._follow_migrations(until)
-                self.past = self._folded(migrations, whole=read == len(missing) and all_of_them)
+                all_moved = self._follow_migrations(until)
+                self.past = self._folded(whole=read == len(missing) and all_moved)
             return self.past
 
-    @property
-    def _found(self) -> bool:
-        return any(moment is not None for moment in self._moments.values())
+    def _enough(self, until: float) -> bool:
+        """Whether no more moments are to be read now: all that are kept are there; or one is, and time is over."""
+        many = len(self._standing)
+        return many >= self._most if self._most is not None else many > 0 and self._clock() >= until
 
-    def _read(self, entry: int) -> Moment | None:
-        """The moment of an entry; None for a start, and for a commit that is gone."""
+    def _entries(self) -> list[int]:
+        """The entries that are there. If they are not those of the checkpoint that was followed, everything begins
+        anew."""
+        identity, there = recorded_identity(self._folder), self._log.entries()
+        if identity == self._identity and max(self._read_so_far, default=-1) in (-1, *there):
+            return there
+        self._begin(self._folder, identity)
+        return self._log.entries()
+
+    @property
+    def _standing(self) -> list[Moment]:
+        """The moments that count, oldest first: no start after them went on from before them."""
+        found, last = list[Moment](), max(self._read_so_far, default=-1)
+        for entry in sorted(self._read_so_far, reverse=True):
+            one = self._read_so_far[entry]
+            if isinstance(one, Start):
+                last = min(last, -1 if one.last is None else one.last)
+            elif one is not None and entry <= last:
+                found.append(one)
+        return found[::-1]
+
+    def _read(self, entry: int) -> Moment | Start | None:
+        """The moment of an entry, or the start that it is; None for one that is gone."""
         try:
             found = self._log.read(entry)
         except StateCorruptionError:
             if entry in self._log.entries():
                 raise
             return None
-        return moment_of(found, keys=not self.past.join.redact_keys) if isinstance(found, Commit) else None
+        return moment_of(found, keys=not self.past.join.redact_keys) if isinstance(found, Commit) else found
 
-    def _follow_migrations(self, until: float) -> tuple[list[Migration], bool]:
-        """The migrations that are known, oldest first; and whether the budget lasted to the end of their chain."""
-        known = [moment for moment in self._moments.values() if moment is not None]
-        self._moved |= {m.entry: (m.migration, m.migrated) for m in known if m.migration is not None}
-        last = max(known, key=lambda moment: moment.entry, default=None)
+    def _moment(self, entry: int | None) -> Moment | None:
+        """The moment of an entry, read if it was not yet; None for anything else."""
+        if entry is None:
+            return None
+        found = self._read_so_far[entry] if entry in self._read_so_far else self._read(entry)
+        return found if isinstance(found, Moment) else None
+
+    def _follow_migrations(self, until: float) -> bool:
+        """Follow the chain of migrations from the newest moment. Returns whether the budget lasted to its end."""
+        last = self._standing[-1] if self._standing else None
         entry = None if last is None else last.entry if last.migration is not None else last.migrated
-        found: dict[int, tuple[Migration, int | None]] = {}
+        found: dict[int, Moved] = {}
+        read = 0
         while entry is not None and len(found) < MOST_MIGRATIONS:
             if entry not in self._moved:
-                if self._clock() >= until:
-                    return [migration for migration, _ in found.values()][::-1], False
-                moment = self._read(entry)
+                if read and self._clock() >= until:
+                    self._moved = found
+                    return False
+                read, moment = read + 1, self._moment(entry)
                 if moment is None or moment.migration is None:
-                    break
-                self._moved[entry] = moment.migration, moment.migrated
+                    break  # a running query has deleted it
+                self._moved[entry] = Moved(moment.migration, self._reason(moment), moment.migrated)
             found[entry] = self._moved[entry]
-            entry = found[entry][1]
+            entry = found[entry].before
         self._moved = found
-        return [migration for migration, _ in found.values()][::-1], True
+        return True
 
-    def _folded(self, migrations: list[Migration], whole: bool) -> Past:
-        by_batch: dict[int, Moment] = {}
-        for entry in sorted(self._moments):
-            moment = self._moments[entry]
-            if moment is not None:
-                by_batch[moment.batch] = moment  # a batch that was taken back is committed again by a later entry
+    def _reason(self, moment: Moment) -> str:
+        """What the planner said after the batch before, when it called for the migration of this one."""
+        called = self._most is None and moment.migration is not None and moment.migration.why == "imbalance"
+        before = self._moment(moment.previous) if called else None
+        return before.sentence if before is not None else ""
+
+    def _folded(self, whole: bool) -> Past:
+        by_batch = {moment.batch: moment for moment in self._standing}  # committed again after it was taken back
         moments = tuple(by_batch[batch] for batch in sorted(by_batch))
         table = self.past.table
         if moments and (table is None or table.name != moments[-1].next_table):
             table = self._log.read_table(moments[-1].next_table)
-        return Past(self.past.join, self.past.seed, table, moments, tuple(migrations), whole)
+        moved = [self._moved[entry] for entry in sorted(self._moved)]
+        return replace(
+            self.past,
+            table=table if moments else None,
+            moments=moments,
+            migrations=tuple(one.migration for one in moved),
+            reasons=tuple(one.reason for one in moved),
+            whole=whole,
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from bokeh.document import Document
@@ -82,6 +83,7 @@ def variables(boards: Sequence[Framed], frame: Frame, live: bool) -> dict[str, A
     }
 
 
+@cache
 def _template() -> Any:
     return Environment(autoescape=True).from_string(asset("page.html"))
 

@@ -3,7 +3,8 @@
 Counters go on over restarts of a query, because they are the totals that its commits carry. Gauges are of the last
 batch. There are no keys in the metrics: a name per key would be a time series per key, and keys may be private.
 
-Guarantee: reading metrics reads one commit, or a few, and changes nothing.
+Guarantee: what is told needs the newest RECENT batches and the commits with a rebalance, so `evenjoin metrics` reads no
+others; and nothing is changed. A lag is told only where event times are instants, with a time zone.
 Not here: how they reach Prometheus (server.py's /metrics, and `evenjoin metrics` for its textfile collector).
 """
 
@@ -81,7 +82,7 @@ def _of_the_batch(past: Past, last: Moment) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     hot = hottest(recent(past.moments), 1)
-    mark = last.watermark.value if past.join.has_timestamps else None
+    mark = last.watermark.value if past.join.zoned(0) else None
     watermark = float("nan") if mark is None else mark / 1e6
     values = (
         ("batch", "The number of the last batch.", float(last.batch)),
@@ -104,7 +105,7 @@ def _of_the_batch(past: Past, last: Moment) -> Iterator[Metric]:
     yield parts
     lags = GaugeMetricFamily("evenjoin_lag_seconds", "The clock minus the latest event time.", labels=["side"])
     for side, alias in enumerate(past.join.sides):
-        lag = lag_s(last, side) if past.join.has_timestamps else float("nan")
+        lag = lag_s(last, side) if past.join.zoned(side) else float("nan")
         if not isnan(lag):
             lags.add_metric([visible(alias)], lag)
     yield lags

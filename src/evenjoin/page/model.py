@@ -9,7 +9,7 @@ Moments of long ago are thinned out. A rate is the difference of two totals over
 over the batches that are left out too. Imbalance, busy time and spans are those of the batches that are kept.
 
 Guarantee: every function here is pure and costs O(moments * instances).
-Not here: words (words.py), HTML (cards.py) and plots (figures.py).
+Not here: words (verdict.py, words.py), HTML (cards.py) and plots (figures.py).
 """
 
 from __future__ import annotations

@@ -58,10 +58,13 @@ class Moment:
     own           the imbalance by the strategy's own measure; NaN without a planner
     threshold     above which that measure calls for a plan; NaN if it has no such bound
     taken_in      the part of the instances' busy time that went into taking in what was sent to them
+    sentence      what the planner said after it; under `redact_keys` a key in it is its salted code
     migration     the one made before the batch; `migrated` is the entry of the commit that has the one before
+    previous      the entry of the commit before
     """
 
     entry: int
+    previous: int | None
     batch: int
     ended: float
     busy: F32
@@ -104,6 +107,7 @@ def moment_of(commit: Commit, keys: bool) -> Moment:
     hot = tuple(HotKey(key.code, key.name, key.arrived, key.matches) for key in report.heavy[:MOST_KEYS])
     return Moment(
         commit.entry,
+        commit.previous,
         commit.batch,
         commit.times.ended or max(commit.watermark.last_seen, default=0.0),
         np.array([load.busy_ms for load in loads], np.float32),

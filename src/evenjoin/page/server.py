@@ -21,17 +21,16 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from typing import Any
-from urllib.parse import quote
 
 from bokeh.document import Document
+from bokeh.events import DocumentReady
 from bokeh.server.auth_provider import AuthProvider
 from bokeh.server.server import BaseServer
 from bokeh.server.tornado import BokehTornado
@@ -42,48 +41,18 @@ from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from evenjoin.errors import EvenJoinError
+from evenjoin.page.address import PORT as PORT
+from evenjoin.page.address import Address as Address
 from evenjoin.page.board import Board
 from evenjoin.page.follow import BUDGET_S, Checkpoint, Follower
 from evenjoin.page.frame import Frame, Framed, asked, framed
 from evenjoin.page.metrics import CONTENT_TYPE, exposition
 from evenjoin.page.whereabouts import Finder
 
-PORT = 5007
 EVERY_MS = 1000
 """How often a page looks for new commits."""
 UNUSED_MS = 15_000
 """A reader who has gone is forgotten after this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where the page is served: an address, a port (0: any free one), the token that it asks for ("": none), and names
-    besides the address by which it may be called."""
-
-    host: str = "127.0.0.1"
-    port: int = PORT
-    token: str = ""
-    names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.token and not is_loopback(self.host):
-            raise EvenJoinError(
-                f"{self.host} can be reached from other machines: give a token too, or let the page be on 127.0.0.1"
-            )
-        if self.token and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
-            raise EvenJoinError("a token has at least 8 characters, all of them printable ASCII")
-
-    @property
-    def allowed(self) -> tuple[str, ...]:
-        """The names by which a request may call this server."""
-        usual = ("localhost", "127.0.0.1", "[::1]") if is_loopback(self.host) or is_any(self.host) else ()
-        own = () if is_any(self.host) else (f"[{self.host}]" if ":" in self.host else self.host,)
-        return tuple(dict.fromkeys((*own, *usual, *self.names)))
-
-    @property
-    def url(self) -> str:
-        host = self.allowed[0]
-        return f"http://{host}:{self.port}/" + (f"?token={quote(self.token)}" if self.token else "")
 
 
 class Page:
@@ -153,15 +122,15 @@ def serve(checkpoint: Checkpoint, address: Address, opened: Callable[[str], None
 
 def start(follower: Follower, address: Address, loop: IOLoop) -> tuple[BaseServer, Address]:
     """A server that has begun to listen, and where."""
-    finder = Finder(follower.past.join, follower.past.seed)
     try:
         sockets = bind_sockets(address.port, address.host)
     except OSError as error:
         raise EvenJoinError(f"nothing can be served at {address.host}:{address.port}: {error.strerror}") from None
     bound = replace(address, port=sockets[0].getsockname()[1])
+    _warm(follower)
     guard = _Guard(bound)
     pages = BokehTornado(
-        {"/": lambda document: show(document, follower, finder)},
+        {"/": lambda document: show(document, follower)},
         extra_websocket_origins=[f"{name}:{bound.port}" for name in bound.allowed],
         extra_patterns=[(r"/metrics", _Metrics, {"follower": follower, "guard": guard})],
         auth_provider=guard,
@@ -177,10 +146,20 @@ def start(follower: Follower, address: Address, loop: IOLoop) -> tuple[BaseServe
     return server, bound
 
 
-def show(document: Document, follower: Follower, finder: Finder) -> None:
-    """Fill the document of one reader, and keep it new."""
-    board = Board(follower.past.join, finder)
-    framed(document, [Framed("", "", board)], Frame("EvenJoin", asked(follower.past.join)), live=True)
+def _warm(follower: Follower) -> None:
+    """Make a page that nobody reads. It reads the newest commits, and what Bokeh does only once is done: half a second
+    that the first reader need not wait for. What is wrong with the checkpoint is told on the page."""
+    document = Document()
+    show(document, follower)
+    document.to_json()
+
+
+def show(document: Document, follower: Follower) -> None:
+    """Fill the document of one reader, and keep it new. A page is of one checkpoint: if another one has come to its
+    place, the browser is told to open the page again."""
+    begun = follower.past
+    board = Board(begun.join, Finder(begun.join, begun.seed))
+    framed(document, [Framed("", "", board)], Frame("EvenJoin", asked(begun.join)), live=True)
 
     def refresh(budget_s: float = BUDGET_S) -> None:
         try:
@@ -188,10 +167,14 @@ def show(document: Document, follower: Follower, finder: Finder) -> None:
         except EvenJoinError as error:
             board.stop(str(error))
             return
-        board.show(past, time.time())
+        if past.uuid == begun.uuid:
+            board.show(past, time.time())
+        else:
+            board.reopen()
 
     refresh(0.0 if follower.past.moments else BUDGET_S)
-    document.add_periodic_callback(refresh, EVERY_MS)
+    # not before the page is drawn: reading older commits would keep the reader waiting for it
+    document.on_event(DocumentReady, lambda _event: document.add_periodic_callback(refresh, EVERY_MS))
 
 
 class _Guard(AuthProvider):
@@ -199,7 +182,7 @@ class _Guard(AuthProvider):
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._names = {name.strip("[]") for name in address.allowed}
+        self._names = {name.strip("[]") for name in address.allowed}  # in small letters, as tornado has them
         self._cookie, self._pass = f"evenjoin_{address.port}", secrets.token_urlsafe(24)
         super().__init__()
 
@@ -249,19 +232,6 @@ class _Metrics(RequestHandler):
             return
         self.set_header("Content-Type", CONTENT_TYPE)
         self.write(exposition(self._follower.refresh()))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def is_any(host: str) -> bool:
-    """Whether an address stands for all of this machine's."""
-    return host in ("", "0.0.0.0", "::")
 
 
 def _same(given: str, token: str) -> bool:

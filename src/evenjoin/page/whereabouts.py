@@ -13,8 +13,10 @@ Not guaranteed: that the key has ever been seen.
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +25,11 @@ from evenjoin.commit.history import RecordedJoin
 from evenjoin.errors import EvenJoinError
 from evenjoin.kernels.hashing import Codes, KeyCodec
 from evenjoin.page.follow import Past
+from evenjoin.page.recorded import spec_of
 from evenjoin.placement.place import At, place, routed
 from evenjoin.placement.slots import Role
 from evenjoin.placement.table import RoutingTable
-from evenjoin.spec import JoinSpec, Window, build_spec
+from evenjoin.placement.topology import Biclique
 from evenjoin.state.tuples import tuple_schemas
 
 POSITIONS = 4096
@@ -44,15 +47,20 @@ class Stay:
     probing: dict[int, float]
 
 
+Kind = Literal["own", "bucket", "neighbours", "areas", "grid", "anywhere"]
+"""What has the key: a region of its own, because a planner moved or divided it; a bucket of hashes, or of neighbouring
+keys; the areas that it can reach; a grid of instances, which takes every key; or a table that sends every tuple
+anywhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where a key lives. `own` says that it has a region of its own: a planner moved or divided it. If `wrong` is not
-    empty, it says why the question has no answer."""
+    """Where a key lives, and what has it there. If `wrong` is not empty, it says why the question has no answer."""
 
     key: str
     code: int = 0
     stays: tuple[Stay, ...] = ()
-    own: bool = False
+    kind: Kind = "bucket"
     wrong: str = ""
 
 
@@ -71,8 +79,8 @@ class Finder:
         self._codecs = tuple(schema.codec for schema in schemas)
 
     def find(self, text: str, past: Past) -> Whereabouts:
-        """Where the key that was typed lives. The parts of a composite key are separated by commas; a name that a
-        report gave to a key is found as well."""
+        """Where the key that was typed lives. The parts of a composite key are separated by commas, and one with a
+        comma in it stands in double quotes; a name that a report gave to a key is found as well."""
         table = past.table
         if table is None:
             return Whereabouts(text, wrong="no batch is committed yet")
@@ -93,7 +101,7 @@ class Finder:
         codec = self._codecs[0]
         if not codec.types:
             raise ValueError("this join has no key: every tuple has the same code")
-        parts = [text] if len(codec.types) == 1 else [part.strip() for part in text.split(",")]
+        parts = [text] if len(codec.types) == 1 else _parts(text)
         if len(parts) != len(codec.types):
             raise ValueError(f"a key has {len(codec.types)} parts, separated by commas, not {len(parts)}")
         columns = [_value(*both) for both in zip(parts, codec.types, strict=True)]
@@ -114,41 +122,26 @@ def where(table: RoutingTable, key: str, code: Codes, sides: tuple[str, ...]) ->
         for role, into in ((Role.STORE, stays[-1].stored), (Role.PROBE, stays[-1].probing)):
             held = np.bincount(found.only(role).instance, minlength=table.instances)
             into.update({int(i): 100.0 * float(held[i]) / POSITIONS for i in np.flatnonzero(held)})
-    own = not table.ranged and bool(routed(table, code)[0] >= 0)
-    return Whereabouts(key, int(code[0]), tuple(stays), own)
+    return Whereabouts(key, int(code[0]), tuple(stays), kind_of(table, code))
 
 
-def spec_of(join: RecordedJoin) -> JoinSpec:
-    """The spec of a recorded join, as far as its keys are concerned. SpecError if its condition cannot be read back."""
-    schemas = {
-        alias: pa.schema([(name, type_of(text)) for name, text in columns.items()])
-        for alias, columns in join.schema.items()
-    }
-    times = {alias: column for alias, column in join.event_time.items() if column is not None}
-    window = None if join.window is None else Window(*(_units(length, join) for length in join.window))
-    return build_spec(schemas, join.condition, event_time=times or None, window=window)
+def kind_of(table: RoutingTable, code: Codes) -> Kind:
+    """What the table has for this code [1]."""
+    if table.ranged:
+        return "areas"
+    if routed(table, code)[0] >= 0:
+        return "own"
+    if table.ordered:
+        return "neighbours"
+    whole = table.regions[0].topology if len(table.regions) == 1 else None
+    if whole is None or table.instances == 1:
+        return "bucket"
+    return "anywhere" if isinstance(whole, Biclique) else "grid"
 
 
-def _units(length: int, join: RecordedJoin) -> str | int:
-    """A length in time units (spec/window.py) as a user would write it."""
-    return f"{length} microseconds" if join.has_timestamps else length
-
-
-def type_of(text: str) -> pa.DataType:
-    """The Arrow type of a text that Arrow made of one. A nested type, which is never part of a key, becomes binary."""
-    timestamp = re.fullmatch(r"timestamp\[(\w+)(?:, tz=(.+))?\]", text)
-    if timestamp:
-        return pa.timestamp(timestamp[1], timestamp[2])
-    decimal = re.fullmatch(r"decimal(128|256)\((\d+), (-?\d+)\)", text)
-    if decimal:
-        return (pa.decimal128 if decimal[1] == "128" else pa.decimal256)(int(decimal[2]), int(decimal[3]))
-    fixed = re.fullmatch(r"fixed_size_binary\[(\d+)\]", text)
-    if fixed:
-        return pa.binary(int(fixed[1]))
-    try:
-        return pa.type_for_alias(text)
-    except ValueError:
-        return pa.binary()
+def _parts(text: str) -> list[str]:
+    """The parts of a composite key: a, "b, c" are two."""
+    return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), [""])]
 
 
 def _value(text: str, type_: pa.DataType) -> pa.Array:

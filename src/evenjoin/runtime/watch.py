@@ -1,6 +1,6 @@
 """A line that tells how a long query is doing: `evenjoin.progress(query)`, in place of `query.awaitTermination()`.
 
-    batch 45   396k rows in   6.74M results   imbalance 1.11   0.4 s a batch   even within 3% on 2 cores
+    batch 45   396k rows in   6.74M results   imbalance 1.11   400 ms a batch   even within 3% on 2 cores
 
 On a terminal and in a notebook the line is written over the one before it, cut off where the terminal ends. Elsewhere
 (a log file, a pipe) each batch that is new when somebody looks gets a whole line of its own.

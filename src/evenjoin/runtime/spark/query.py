@@ -9,6 +9,7 @@ query. Not here: the loop that runs in the query (driver.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
@@ -46,14 +47,15 @@ class JoinQuery:
         """The migrations of the batches whose commits are still kept (the last 512), oldest first."""
         return migrations(self._driver)
 
-    def ui(self, host: str = "127.0.0.1", port: int = 0, token: str = "") -> Page:
+    def ui(self, host: str = "127.0.0.1", port: int = 0, token: str = "", names: Sequence[str] = ()) -> Page:
         """Serve the live page of this join from a thread of its own, at any free port unless one is given. Returns a
         handle with its `url` and `stop()`. Another address than a loopback one needs a token of at least 8 characters.
-        Needs `pip install 'evenjoin[ui]'`."""
+        On `0.0.0.0` the page answers to this machine's own names and addresses; `names` are others by which browsers
+        call it, such as `driver.example.org`, and the first of them is in `url`. Needs `pip install 'evenjoin[ui]'`."""
         require("bokeh", "prometheus_client")
         from evenjoin.page.server import Address, open_page
 
-        return open_page(self._driver.folder, Address(host, port, token))
+        return open_page(self._driver.folder, Address(host, port, token, tuple(names)))
 
     def progress(self) -> Progress | None:
         """Counts of the last batch and since the first one; None before the first batch."""
