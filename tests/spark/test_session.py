@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import evenjoin
-from evenjoin.runtime.spark import warming
+from evenjoin import UnboundedStateWarning
+from evenjoin.runtime.spark import join, warming
 from evenjoin.runtime.spark.session import ARROW, AT_START, AT_START_LOCAL, FILE_MANAGER, advice, collectable
 
 
@@ -90,11 +91,15 @@ def test_a_second_writer_of_a_checkpoint_file_is_refused(spark, tmp_path):
 @pytest.mark.spark
 def test_workers_are_warmed_once(spark, monkeypatch):
     """A job of as many tasks as asked for starts workers that have imported the engine; the next query needs none."""
-    monkeypatch.setattr(warming, "_WARMED", set())
+    monkeypatch.setattr(warming, "_WARMED", {})
     thread = warming.warm(spark, 2)
     assert thread is not None
     thread.join()
     assert warming.warm(spark, 2) is None
+    monkeypatch.setattr(warming, "IDLE_S", 0.0)  # Spark may have ended the workers
+    again = warming.warm(spark, 2)
+    assert again is not None
+    again.join()
 
     def imported(batches):
         import sys
@@ -110,10 +115,22 @@ def test_workers_are_warmed_once(spark, monkeypatch):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("execution", "warmed"), [("executors", True), ("auto", False), ("driver", False)])
+def test_workers_are_started_while_a_join_is_analysed(execution, warmed, spark, monkeypatch):
+    """If its batches will be on executors: on a local master only if they are asked for."""
+    asked = []
+    monkeypatch.setattr(join, "warm", lambda _, workers: asked.append(workers))
+    sides = {alias: spark.readStream.format("rate").load() for alias in ("l", "r")}
+    with pytest.warns(UnboundedStateWarning):
+        evenjoin.join(sides, "l.value = r.value", execution=execution)
+    assert asked == [2] * warmed
+
+
+@pytest.mark.spark
 def test_what_fails_while_warming_does_no_harm(spark, monkeypatch):
     """Nothing depends on it: the first batch would tell."""
-    monkeypatch.setattr(warming, "_WARMED", set())
-    monkeypatch.setattr(type(spark), "range", lambda *_: 1 / 0)
+    monkeypatch.setattr(warming, "_WARMED", {})
+    monkeypatch.setattr(type(spark), "newSession", lambda *_: 1 / 0)
     thread = warming.warm(spark, 2)
     assert thread is not None
     thread.join()

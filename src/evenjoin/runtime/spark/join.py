@@ -1,7 +1,8 @@
 """`evenjoin.join`: streaming DataFrames and a condition -> a join that can be written somewhere.
 
-Guarantee: a join that cannot run is refused here with an error, before anything runs. Nothing is read or written until
-`writeStream...start()` (writer.py).
+Guarantee: a join that cannot run is refused here with an error. Nothing is read or written until
+`writeStream...start()` (writer.py). Only Python workers are started before, where the first batch may need them
+(warming.py): Spark's analyser leaves the other cores idle meanwhile.
 Not here: what the condition means (spec/), and what the settings must be (runtime/settings.py).
 """
 
@@ -33,7 +34,8 @@ from evenjoin.runtime.settings import (
 from evenjoin.runtime.spark.conditions.outputs import Select
 from evenjoin.runtime.spark.files import ParquetFiles
 from evenjoin.runtime.spark.prepare import Preparation, SparkSide, prepare
-from evenjoin.runtime.spark.session import cores
+from evenjoin.runtime.spark.session import cores, on_one_machine
+from evenjoin.runtime.spark.warming import warm
 from evenjoin.runtime.spark.writer import JoinStreamWriter
 from evenjoin.spec import Window
 from evenjoin.spec.scope import check_named
@@ -123,6 +125,7 @@ def join(
         if not frame.isStreaming:
             raise SpecError(f"side {alias!r} is not a streaming DataFrame: read it with spark.readStream")
     policy, output = late_policy(late)
+    _warm(frames, execution)
     ready = prepare(
         frames, on, how=how, event_time=event_time, watermark=watermark, window=window, select=select,
         late=policy, watermark_policy=watermark_policy,
@@ -171,3 +174,11 @@ class StreamJoin:
 def _default_instances(frames: Mapping[str, SparkSide]) -> int:
     """As many join tasks as Spark runs at once; DEFAULT_INSTANCES where Spark does not tell."""
     return cores(next(iter(frames.values())).sparkSession) or DEFAULT_INSTANCES
+
+
+def _warm(frames: Mapping[str, SparkSide], execution: Execution) -> None:
+    """Start Python workers where batches are likely to run on executors: those of a cluster, or if they are asked
+    for."""
+    spark = next(iter(frames.values())).sparkSession
+    if execution == "executors" or (execution == "auto" and not on_one_machine(spark)):
+        warm(spark, cores(spark) or 1)
