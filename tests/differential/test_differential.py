@@ -64,7 +64,7 @@ def test_some_conditions(tables, zone, ansi, flavour):
     answers = oracle.answers(tables, [replace(conjunct(number), **mode) for number in range(POOL)])
     pool = [number for number, answer in enumerate(answers) if not isinstance(answer, Failed)]
     assert len(pool) > POOL / 2
-    _check(tables, [replace(pooled(seed, pool), **mode) for seed in range(120)], failing=0.05)
+    _check(tables, [replace(pooled(seed, pool), **mode) for seed in range(90)], failing=0.05)
 
 
 @pytest.mark.slow
